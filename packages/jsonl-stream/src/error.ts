@@ -1,31 +1,28 @@
 /**
  * Problem with a file of lines or a log.
  *
- * | code | meaning |
- * |---|---|
- * | `not-json` | a value to write is not JSON: a function, NaN, a Date, an own `__proto__`, …; the message names its
- * key path |
- * | `too-deep` | a value to write nests deeper than the limit |
- * | `line-too-long` | a line to write is longer than the limit |
- * | `not-found` | there is no file, folder or session with this name |
- * | `not-a-file` | a folder, symbolic link, FIFO, socket or device where a regular file is expected |
- * | `not-ours` | the file to write belongs to another user |
- * | `unreadable` | opening or reading failed for another reason, see `cause` |
- * | `read-only` | a write to a log that was opened for reading, or that may not be written |
- * | `removed` | the path no longer leads to a file |
- * | `changed` | another file has the path, or the file was rewritten in place; nothing was written |
- * | `shrunk` | the file is shorter than the part that was read before |
- * | `short-write` | fewer bytes than requested were written: the disk is full or a size limit is reached; not appended
- * |
- * | `write-failed` | the write failed, see `cause`, or its lines were not found in the file afterwards; not appended.
- * With a database whose connection was lost, the message says when the lines may have been written all the same |
- * | `sync-failed` | a sync failed: lines written since the last sync may not survive a power failure; open the file
- * again |
- * | `queue-full` | writing fails, and the queue that keeps appends until it works again is full; not appended |
- * | `exists` | a file or session to create already exists; it was not changed |
- * | `closed` | the file, session or store was closed |
- * | `busy` | another process or opening writes the session, or a run is active; `holder` has its identity |
- * | `no-room` | the folder for temporary files has no room for the data of an import |
+ * - `not-json`: a value to write is not JSON: a function, NaN, a Date, an own `__proto__`, …; the message names its key
+ *   path
+ * - `too-deep`: a value to write nests deeper than the limit (default: 256 levels)
+ * - `line-too-long`: a line to write is longer than the limit (default: 16 MiB)
+ * - `not-found`: there is no file, folder or session with this name
+ * - `not-a-file`: a folder, symbolic link, FIFO, socket or device where a regular file is expected
+ * - `not-ours`: the file to write belongs to another user
+ * - `unreadable`: opening or reading failed for another reason, see `cause`
+ * - `read-only`: a write to a log that was opened for reading, or that may not be written
+ * - `removed`: the path no longer leads to a file
+ * - `changed`: another file has the path, or the file was rewritten in place; nothing was written
+ * - `shrunk`: the file is shorter than the part that was read before
+ * - `short-write`: fewer bytes than requested were written: the disk is full or a size limit is reached; not appended
+ * - `write-failed`: the write failed, see `cause`, or its lines were not found in the file afterwards; not appended.
+ *   With a database whose connection was lost, the message says when the lines may have been written all the same
+ * - `sync-failed`: a sync failed: lines written since the last sync may not survive a power failure; open the file
+ *   again
+ * - `queue-full`: writing fails, and the queue that keeps appends until it works again is full; not appended
+ * - `exists`: a file or session to create already exists; it was not changed
+ * - `closed`: the file, session or store was closed
+ * - `busy`: another process or opening writes the session, or a run is active; `holder` has its identity
+ * - `no-room`: the folder for temporary files has no room for the data of an import
  */
 export type LogErrorCode =
   | "not-json"
@@ -51,35 +48,33 @@ export type LogErrorCode =
 /**
  * Problem with a session, its entries or its tree.
  *
- * | code | meaning |
- * |---|---|
- * | `unknown-entry` | an id that is not in the log; the message names similar ones |
- * | `unknown-parent` | an entry to append names a parent that is not in the log |
- * | `duplicate-id` | an entry to append has an id that another entry has |
- * | `invalid-entry` | an entry to append does not have the shape of its kind, or has a value that is not JSON |
- * | `bad-kind` | a kind of entry that cannot be registered |
- * | `off-path` | an edit or a first kept entry that is not on the path |
- * | `no-header`, `version` | a log that can be read and must not be written |
- * | `empty-file`, `not-a-session` | the log has no usable line |
- * | `ambiguous` | several files have the id of a session; the message names them |
- * | `moved` | an append that required a certain leaf, and the log has another one now; nothing was written |
- * | `not-loaded` | the store has not read the whole log into memory yet |
- * | `empty-context` | the context has nothing to send |
- * | `bad-tool` | a tool whose schema no model would read |
- * | `nothing-to-redo` | the last action is not an undo |
- * | `nothing-to-undo` | there is no action of a user to undo |
- * | `nothing-to-merge` | the other branch has no content that this branch lacks |
- * | `not-in-context` | an entry is required that the model reads at the leaf, and the given one is not |
- * | `unknown-rule` | a rule that does not apply at the leaf |
- * | `not-text` | a label, name or rule that is not text |
- * | `cancelled` | an extension vetoed the action; `by` names the extension, `reason` has its reason |
- * | `stale` | the session changed while a summary of it was made, or an `expected` action is no longer the newest one |
- * | `damaged` | a damaged session where an undamaged one is required |
- * | `bad-input` | input that cannot be understood |
- * | `nested-append` | a handler of an append appends to the same session, which waits for the handler |
- * | `unknown-command` | no extension registers a command of this name |
- * | `command-failed` | a command of an extension failed; `by` names the extension |
- * | `settings` | a setting that cannot be used; `key` or `keys`, and `file`, name the setting and its file |
+ * - `unknown-entry`: an id that is not in the log; the message names similar ones
+ * - `unknown-parent`: an entry to append names a parent that is not in the log
+ * - `duplicate-id`: an entry to append has an id that another entry has
+ * - `invalid-entry`: an entry to append does not have the shape of its kind, or has a value that is not JSON
+ * - `bad-kind`: a kind of entry that cannot be registered
+ * - `off-path`: an edit or a first kept entry that is not on the path
+ * - `no-header`, `version`: a log that can be read and must not be written
+ * - `empty-file`, `not-a-session`: the log has no usable line
+ * - `ambiguous`: several files have the id of a session; the message names them
+ * - `moved`: an append that required a certain leaf, and the log has another one now; nothing was written
+ * - `not-loaded`: the store has not read the whole log into memory yet
+ * - `empty-context`: the context has nothing to send
+ * - `bad-tool`: a tool whose schema no model would read
+ * - `nothing-to-redo`: the last action is not an undo
+ * - `nothing-to-undo`: there is no action of a user to undo
+ * - `nothing-to-merge`: the other branch has no content that this branch lacks
+ * - `not-in-context`: an entry is required that the model reads at the leaf, and the given one is not
+ * - `unknown-rule`: a rule that does not apply at the leaf
+ * - `not-text`: a label, name or rule that is not text
+ * - `cancelled`: an extension vetoed the action; `by` names the extension, `reason` has its reason
+ * - `stale`: the session changed while a summary of it was made, or an `expected` action is no longer the newest one
+ * - `damaged`: a damaged session where an undamaged one is required
+ * - `bad-input`: input that cannot be understood
+ * - `nested-append`: a handler of an append appends to the same session, which waits for the handler
+ * - `unknown-command`: no extension registers a command of this name
+ * - `command-failed`: a command of an extension failed; `by` names the extension
+ * - `settings`: a setting that cannot be used; `key` or `keys`, and `file`, name the setting and its file
  */
 export type SessionErrorCode =
   | "unknown-entry"
@@ -115,14 +110,12 @@ export type SessionErrorCode =
 /**
  * Reason for a missing summary. An error with one of these codes that concerns a summary has `attempts`.
  *
- * | code | meaning |
- * |---|---|
- * | `overloaded`, `rate-limited`, `connection`, `timeout` | temporary; a retry may succeed |
- * | `too-long` | the request does not fit the model's window |
- * | `unauthorized`, `bad-request` | a retry gets the same answer |
- * | `empty`, `cut-off`, `refused`, `tool-call` | the answer cannot be used as a summary |
- * | `aborted` | the caller's signal |
- * | `failed` | any other reason |
+ * - `overloaded`, `rate-limited`, `connection`, `timeout`: temporary; a retry may succeed
+ * - `too-long`: the request does not fit the model's window
+ * - `unauthorized`, `bad-request`: a retry gets the same answer
+ * - `empty`, `cut-off`, `refused`, `tool-call`: the answer cannot be used as a summary
+ * - `aborted`: the caller's signal
+ * - `failed`: any other reason
  */
 export type SummaryErrorCode =
   | "overloaded"
@@ -142,22 +135,20 @@ export type SummaryErrorCode =
 /**
  * Reason for a missing compaction, or for a missing answer of a run.
  *
- * | code | meaning |
- * |---|---|
- * | `no-smaller` | the context would not shrink |
- * | `irreducible` | system prompt, tools and the newest user message alone exceed the window; `breakdown` has the
- * tokens of each |
- * | `already-running` | another compaction is running |
- * | `exhausted` | two automatic compactions in a row without an answer of the model |
- * | `over-window` | the request is larger than the model's window, and no remedy helped |
- * | `over-bytes` | the request has more bytes than its provider accepts, and no remedy helped; `breakdown` has the
- * bytes of each part |
- * | `over-budget` | the session, including the next request, would cost more than its `maxCost` |
- * | `auto-off` | the model's window overflowed and automatic compaction is off |
- * | `no-storage` | results are to be moved to files, and no folder for them is configured |
- * | `max-iterations` | the model requested tools too many times in a row; the results are in the session |
- * | `overflow` | the request was too long for the model, even after a compaction; `breakdown` has the parts that cannot
- * shrink |
+ * - `no-smaller`: the context would not shrink
+ * - `irreducible`: system prompt, tools and the newest user message alone exceed the window; `breakdown` has the tokens
+ *   of each
+ * - `already-running`: another compaction is running
+ * - `exhausted`: two automatic compactions in a row without an answer of the model
+ * - `over-window`: the request is larger than the model's window, and no remedy helped
+ * - `over-bytes`: the request has more bytes than its provider accepts, and no remedy helped; `breakdown` has the bytes
+ *   of each part
+ * - `over-budget`: the session, including the next request, would cost more than its `maxCost`
+ * - `auto-off`: the model's window overflowed and automatic compaction is off
+ * - `no-storage`: results are to be moved to files, and no folder for them is configured
+ * - `max-iterations`: the model requested tools too many times in a row; the results are in the session
+ * - `overflow`: the request was too long for the model, even after a compaction; `breakdown` has the parts that cannot
+ *   shrink
  */
 export type CompactionErrorCode =
   | "no-smaller"
@@ -175,17 +166,15 @@ export type CompactionErrorCode =
 /**
  * Problem between a program and its database, or another package that it needs.
  *
- * | code | meaning |
- * |---|---|
- * | `address` | an address that cannot be understood |
- * | `not-installed` | an optional package is missing, such as `pg`; the message names the command that installs it |
- * | `not-migrated` | the database does not have the tables this program needs; `espalier store migrate` creates them |
- * | `newer` | the tables belong to a newer program |
- * | `unsuitable` | a server that is too old, or has another encoding than UTF-8; a framework of a version that its
- * adapter was not tested with |
- * | `refused` | the server refuses the connection or a statement; `sqlState` has its error code |
- * | `unreachable` | the connection failed or was lost: the statement may have run or not |
- * | `timeout` | a statement took too long and was rolled back |
+ * - `address`: an address that cannot be understood
+ * - `not-installed`: an optional package is missing, such as `pg`; the message names the command that installs it
+ * - `not-migrated`: the database does not have the tables this program needs; `espalier store migrate` creates them
+ * - `newer`: the tables belong to a newer program
+ * - `unsuitable`: a server that is too old, or has another encoding than UTF-8; a framework of a version that its
+ *   adapter was not tested with
+ * - `refused`: the server refuses the connection or a statement; `sqlState` has its error code
+ * - `unreachable`: the connection failed or was lost: the statement may have run or not
+ * - `timeout`: a statement took too long and was rolled back
  */
 export type DatabaseErrorCode =
   | "address"

@@ -260,8 +260,8 @@ const isContinued = (line: string, facts: Facts): boolean =>
 const goesOn = ({ record }: Facts): boolean => record.turns[0]?.request === undefined;
 
 /**
- * Returns lines of an earlier summary; the last one about its newest turn has the whole request, from its goal. A turn
- * that goes on has it in its own line.
+ * Returns lines of an earlier summary. The last line about its newest turn gets the whole request, which the summary's
+ * goal has. Does nothing for a turn that continues in the messages: it has a line of its own.
  */
 function withWholeRequest(lines: readonly string[], facts: Facts): readonly string[] {
   const request = inheritedRequest(facts);
