@@ -1,19 +1,13 @@
-import type { UsageTotals } from "@espalier/engine/reading";
+import { formatCost, type UsageTotals } from "@espalier/engine/reading";
+import { formatCount, formatMany } from "@espalier/session-tree";
 import { InvalidArgumentError } from "commander";
 
-/** Formats 124661 as 124,661. */
-export function formatCount(count: number): string {
-  return count.toLocaleString("en-US");
-}
+export { formatCost } from "@espalier/engine/reading";
+export { formatCount, formatMany } from "@espalier/session-tree";
 
 /** Formats a count that became another: "167,066 → 61,687"; "167,066" where the other is not known. */
 export const formatChange = (before: number, after: number | null): string =>
   after === null ? formatCount(before) : `${formatCount(before)} → ${formatCount(after)}`;
-
-/** Formats a count with its noun: "1 message", "914 messages". */
-export function formatMany(count: number, noun: string, plural = `${noun}s`): string {
-  return `${formatCount(count)} ${count === 1 ? noun : plural}`;
-}
 
 /** Formats a time as 2026-03-07 17:04 in the local time zone; empty for an invalid time. */
 export function formatTime(time: string | number | null | undefined): string {
@@ -54,11 +48,6 @@ export function formatBytes(bytes: number): string {
   let unit = 0;
   for (; size >= 1_000 && unit < units.length - 1; unit++) size /= 1_000;
   return `${unit === 0 || size >= 100 ? Math.round(size) : size.toFixed(1)} ${units[unit]}`;
-}
-
-/** Formats US dollars: "$0.0042", "$1.50". Small sums keep their significant digits. */
-export function formatCost(dollars: number): string {
-  return `$${dollars.toFixed(dollars !== 0 && dollars < 1 ? 4 : 2)}`;
 }
 
 /**

@@ -10,7 +10,7 @@ import {
 } from "@espalier/session-tree";
 import wrapAnsi from "wrap-ansi";
 
-export { columnsOf, cutToColumns, fieldText, plainLine, plainText } from "@espalier/session-tree";
+export { columnsOf, cutLine, cutToColumns, fieldText, plainLine, plainText } from "@espalier/session-tree";
 
 /** Matches a sequence that only styles text. */
 const STYLING = /(\u001b\[[\d;]*m)/;
@@ -20,15 +20,6 @@ export function styledText(text: string): string {
   if (!text.includes("\u001b")) return plainText(text);
   const parts = text.split(STYLING);
   return parts.map((part, at) => (at % 2 === 1 ? part : plainText(part))).join("");
-}
-
-/** Cuts a text to at most `length` code points, including the `…` of a cut text. */
-export function cutLine(text: string, length: number): string {
-  // A code point has at most two code units, so later characters cannot matter.
-  const points = Array.from(text.slice(0, (length + 1) * 2));
-  return points.length <= length && points.join("").length === text.length
-    ? text
-    : `${points.slice(0, length - 1).join("")}…`;
 }
 
 /**
@@ -84,7 +75,3 @@ const SHORT_ID = 8;
 
 /** Returns the name of the project in whose folder a session worked. */
 export const projectOf = (cwd: string): string => plainLine(projectName(cwd));
-
-/** Returns the time of a session's last entry (ISO 8601), or of its last write when the entry has no valid time. */
-export const lastTimeOf = ({ updatedAt, modified }: Pick<ListedSession, "updatedAt" | "modified">): string =>
-  updatedAt !== null && !Number.isNaN(Date.parse(updatedAt)) ? updatedAt : modified;

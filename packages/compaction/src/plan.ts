@@ -8,6 +8,7 @@ import {
   contentBlocks,
   type Entry,
   estimateTokens,
+  formatCount,
   isPicture,
   type ProjectedEntry,
 } from "@espalier/session-tree";
@@ -100,9 +101,7 @@ function isSmall({ visible }: CompactionSpan, conditions: PlanConditions): boole
 function nothingToCompact({ items }: CompactionSpan, { settings, estimate }: PlanConditions): CompactionPlan {
   const said = messagesOf(items);
   if (said.length === 0) return { eligible: false, reason: "Nothing to compact: there are no messages yet." };
-  const [size, kept] = [sumSizes(said, estimate), settings.keepRecentTokens].map((tokens) =>
-    tokens.toLocaleString("en-US"),
-  );
+  const [size, kept] = [sumSizes(said, estimate), settings.keepRecentTokens].map(formatCount);
   return {
     eligible: false,
     reason: `Nothing to compact: the messages have ${size} tokens, and the newest ${kept} stay as they are.`,

@@ -157,6 +157,7 @@ export {
 export {
   type ListedSession,
   type ListOptions,
+  lastTimeOf,
   listSessions,
   migrateStore,
   type OpenStore,

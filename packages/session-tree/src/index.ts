@@ -30,6 +30,8 @@ export {
   entryFields,
   type FilledIn,
   FORMAT_VERSION,
+  formatCount,
+  formatMany,
   ID_ALPHABET,
   ID_LENGTH,
   type ImportSource,
@@ -255,6 +257,7 @@ export {
 export { Turns } from "./store/write-queue.ts";
 export {
   columnsOf,
+  cutLine,
   cutToColumns,
   type DrawnPart,
   DrawnTree,

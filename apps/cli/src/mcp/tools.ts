@@ -3,6 +3,7 @@ import {
   type BranchSide,
   compareBranches,
   type ListedSession,
+  lastTimeOf,
   type OriginalEntry,
   quotedData,
   readEntries,
@@ -28,7 +29,7 @@ import { describeEntry } from "../commands/tree.ts";
 import { previewEntry } from "../entry-preview.ts";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { formatBill, formatCount, formatMany, formatPrice, formatTime } from "../numbers.ts";
-import { cutLine, lastTimeOf, plainLine, titleOf as titleOfListed } from "../text.ts";
+import { cutLine, plainLine, titleOf as titleOfListed } from "../text.ts";
 import type { HostSessions, ReadSession, RequestMeta } from "./server.ts";
 
 /** Environment of a call. */

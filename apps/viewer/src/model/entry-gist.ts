@@ -5,6 +5,7 @@ import {
   contentBlocks,
   contextEdit,
   customMessage,
+  cutLine,
   type Entry,
   entryFields,
   estimateTokens,
@@ -146,9 +147,7 @@ const LOOKED_AT = 4_000;
 
 /** Returns one line of at most this many code points, without control characters. */
 export function oneLine(text: string, length = LENGTH): string {
-  const line = plainLine(text.slice(0, LOOKED_AT));
-  const points = Array.from(line.slice(0, (length + 1) * 2));
-  return points.length > length ? `${points.slice(0, length - 1).join("")}…` : line;
+  return cutLine(plainLine(text.slice(0, LOOKED_AT)), length);
 }
 
 /** Returns the usage that a provider billed for an entry of any kind; undefined if none is recorded. */

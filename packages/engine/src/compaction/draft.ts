@@ -29,6 +29,7 @@ import {
   contextEdit,
   contextOfPath,
   type Entry,
+  formatCount,
   isMessage,
   isRecord,
   type NewEntry,
@@ -89,7 +90,7 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
     ...(fromHook ? { fromHook } : {}),
   });
   const before = sizeOf(session.context.messages, policy);
-  const problem = `The compaction would leave ${counted(tokensAfter)} tokens of ${counted(before)} (as ${policy.name} counts); nothing was written. Keep less (keepRecentTokens), or continue without a compaction.`;
+  const problem = `The compaction would leave ${formatCount(tokensAfter)} tokens of ${formatCount(before)} (as ${policy.name} counts); nothing was written. Keep less (keepRecentTokens), or continue without a compaction.`;
   const entries: NewEntry[] = [draft, ...edits.map((edit) => contextEdit.of(edit))];
   return {
     entries,
@@ -367,15 +368,13 @@ async function summarizedBy(
 /** Largest size of a summary relative to its limit, in characters / 4: tokens of prose can be longer. */
 const LARGEST_EXCESS = 2;
 
-const counted = (tokens: number): string => tokens.toLocaleString("en-US");
-
 /** Returns the reason why a summary is too large; undefined when it is not. */
 function sizeProblem(run: CompactionRun, candidate: CompactionCandidate): string | undefined {
   const { plan } = run;
   const most = LARGEST_EXCESS * plan.maxSummaryTokens + plan.summaryTokens;
   const tokens = charsEstimator.text(candidate.summary);
   if (tokens > most)
-    return `The summary of ${candidate.source} has ${counted(tokens)} tokens, where at most ${counted(plan.maxSummaryTokens)} were requested; nothing was written. Retry, or choose another summarizer.`;
+    return `The summary of ${candidate.source} has ${formatCount(tokens)} tokens, where at most ${formatCount(plan.maxSummaryTokens)} were requested; nothing was written. Retry, or choose another summarizer.`;
   return draftCompaction(run, candidate).problem;
 }
 

@@ -1,7 +1,7 @@
 // Comparison of policies and summarizers on recorded sessions. The result is the same on any machine: it depends on no
 // time and no randomness.
 import type { Rule } from "@espalier/compaction";
-import { type ContextMessage, isFailedAnswer } from "@espalier/session-tree";
+import { type ContextMessage, formatMany, isFailedAnswer } from "@espalier/session-tree";
 import {
   DEFAULT_ANTHROPIC_MODEL,
   extractiveSummarizer,
@@ -135,7 +135,7 @@ function tooShort({
   keepTokens,
 }: Pick<SessionReport, "messages" | "tokens" | "keepTokens">): string {
   const hint = messages > FEWEST_MESSAGES ? " --keep-recent keeps less." : "";
-  return `It is too short to cut: it has ${messages} ${messages === 1 ? "message" : "messages"} with ${tokens.toLocaleString("en-US")} tokens, and a cut needs ${FEWEST_MESSAGES} messages before the newest ${keepTokens.toLocaleString("en-US")} tokens, which a compaction keeps.${hint}`;
+  return `It is too short to cut: it has ${formatMany(messages, "message")} with ${formatMany(tokens, "token")}, and a cut needs ${FEWEST_MESSAGES} messages before the newest ${keepTokens.toLocaleString("en-US")} tokens, which a compaction keeps.${hint}`;
 }
 
 /** Rows by policy, real summarizers first. */

@@ -4,6 +4,8 @@ import {
   contextOfPath,
   estimateTokens,
   estimateTotal,
+  formatCount,
+  formatMany,
   isFailedAnswer,
   pathWindowAt,
   type SessionContext,
@@ -11,7 +13,7 @@ import {
   type Usage,
 } from "@espalier/session-tree";
 import { pricesOf, type TokenPrices } from "@espalier/summarizer";
-import { amount } from "./bills.ts";
+import { amount, formatCost } from "./bills.ts";
 
 /** Effect of an action on the next request's use of the prompt cache. Sizes are tokens as the provider counts them. */
 export interface CacheForecast {
@@ -59,13 +61,12 @@ export function forecastCache(
 /** Describes a forecast in one sentence for people. */
 export function cacheSentence({ context, anew, cost, paysBackAfter }: CacheForecast): string {
   if (anew === 0) return "Prompt cache: the next request needs no cache write.";
-  const dollars = cost ? `, which costs $${cost.toFixed(cost < 1 ? 4 : 2)} more than reading them` : "";
-  const calls = paysBackAfter === 1 ? "1 call" : `${count(paysBackAfter ?? 0)} calls`;
-  const paid = paysBackAfter ? `; smaller requests pay that back after ${calls}` : "";
-  return `Prompt cache: the next request has about ${count(context)} tokens as the provider counts them, and writes ${count(anew)} of them to the cache${dollars}${paid}.`;
+  const dollars = cost ? `, which costs ${formatCost(cost)} more than reading them` : "";
+  const paid = paysBackAfter
+    ? `; smaller requests pay that back after ${formatMany(paysBackAfter, "call")}`
+    : "";
+  return `Prompt cache: the next request has about ${formatMany(context, "token")} as the provider counts them, and writes ${formatCount(anew)} of them to the cache${dollars}${paid}.`;
 }
-
-const count = (tokens: number): string => tokens.toLocaleString("en-US");
 
 /** Returns the change from one context to another, after a navigation, an edit or an undo. */
 export function cacheChange(before: SessionContext, after: SessionContext): CacheChange {

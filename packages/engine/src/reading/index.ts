@@ -12,6 +12,7 @@ export {
   type BilledCall,
   billedCallAt,
   copiedRows,
+  formatCost,
   nothingBilled,
   recordedCost,
   type UsageTotals,

@@ -7,6 +7,7 @@ import {
   type ContextMessage,
   contentBlocks,
   contextEdit,
+  formatCount,
   healedImage,
   isFailedAnswer,
   isPicture,
@@ -146,14 +147,12 @@ function refusedPictures(
   return out;
 }
 
-const counted = (characters: number): string => characters.toLocaleString("en-US");
-
 /** Returns the reason for which an image cannot be sent even alone. */
 function reasonAlone(block: ContentBlock, limits: PictureLimits): string | undefined {
   const { isReadable, bytes, side } = measured(block);
   if (!isReadable) return "not an image in base64 that models read";
   if (bytes > limits.bytes)
-    return `${counted(bytes)} characters of base64, of ${counted(limits.bytes)} at most`;
+    return `${formatCount(bytes)} characters of base64, of ${formatCount(limits.bytes)} at most`;
   return side > limits.side ? `${side} pixels wide or high, of ${limits.side} at most` : undefined;
 }
 

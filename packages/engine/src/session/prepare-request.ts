@@ -4,6 +4,7 @@ import { EspalierError, jsonText } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,
   estimateTokens,
+  formatCount,
   isLogError,
   isMessage,
   refuseEmptySchemas,
@@ -227,14 +228,12 @@ function requestSize(context: SessionContext, limits: RequestLimits) {
 
 type RequestSize = ReturnType<typeof requestSize>;
 
-const counted = (count: number): string => count.toLocaleString("en-US");
-
 /** Makes the error for a request that exceeds the window. */
 function overWindow({ tokens }: RequestSize, limits: RequestLimits): EspalierError {
   const { contextWindow, overheadTokens } = limits;
   return new EspalierError(
     "over-window",
-    `The request has about ${counted(tokens)} tokens, but the model's window is ${counted(contextWindow)}; use a model with a larger window, or compact by hand and keep less.`,
+    `The request has about ${formatCount(tokens)} tokens, but the model's window is ${formatCount(contextWindow)}; use a model with a larger window, or compact by hand and keep less.`,
     { breakdown: { contextTokens: tokens - overheadTokens, systemAndTools: overheadTokens, contextWindow } },
   );
 }
@@ -249,7 +248,7 @@ function overBytes(
   const what = newestUserMessage === undefined ? "The request has" : "The newest user message has";
   return new EspalierError(
     "over-bytes",
-    `${what} about ${counted(newestUserMessage ?? bytes)} bytes, but the provider accepts ${counted(requestBytes)} (requestBytes) in all; send fewer or smaller images, or go back to before that message.`,
+    `${what} about ${formatCount(newestUserMessage ?? bytes)} bytes, but the provider accepts ${formatCount(requestBytes)} (requestBytes) in all; send fewer or smaller images, or go back to before that message.`,
     {
       breakdown: { context: bytes - overheadBytes, systemAndTools: overheadBytes, ...newest, requestBytes },
       ...(cause === undefined ? {} : { cause }),

@@ -128,7 +128,7 @@ export async function* listSessions(options: ListOptions = {}): AsyncGenerator<L
 
 function isListed(listed: ListedSession, options: ListOptions): boolean {
   const { parent, subAgents = parent !== undefined, agent, project, since, until } = options;
-  const time = lastTime(listed);
+  const time = Date.parse(lastTimeOf(listed));
   return (
     (subAgents || listed.parent?.kind !== "subagent") &&
     (parent === undefined || listed.parent?.sessionId.startsWith(parent) === true) &&
@@ -139,11 +139,12 @@ function isListed(listed: ListedSession, options: ListOptions): boolean {
   );
 }
 
-/** Returns the time of a session's last entry in milliseconds; that of its last write when no entry has a time. */
-function lastTime({ updatedAt, modified }: SessionListing): number {
-  const time = Date.parse(updatedAt ?? "");
-  return Number.isNaN(time) ? Date.parse(modified) : time;
-}
+/** Returns the time of a session's last entry (ISO 8601), or of its last write when the entry has no valid time. */
+export const lastTimeOf = ({
+  updatedAt,
+  modified,
+}: Pick<SessionListing, "updatedAt" | "modified">): string =>
+  updatedAt !== null && !Number.isNaN(Date.parse(updatedAt)) ? updatedAt : modified;
 
 function isInProject(cwd: string, project: string): boolean {
   if (!/[/\\]|^[.~]/.test(project)) return cwd.split(/[/\\]/).includes(project);
@@ -163,7 +164,7 @@ async function* newestFirst(listings: AsyncIterable<SessionListing>): AsyncGener
   for await (const listing of listings) {
     const written = Date.parse(listing.modified);
     while (waiting.length > 0 && waiting.at(-1)!.time >= written) yield waiting.pop()!.listing;
-    const time = lastTime(listing);
+    const time = Date.parse(lastTimeOf(listing));
     let low = 0;
     for (let high = waiting.length; low < high; ) {
       const middle = (low + high) >>> 1;

@@ -1,7 +1,7 @@
 import { EspalierError } from "@espalier/jsonl-stream";
 import { openIfThere, type SessionStore, type Settings, Tree } from "@espalier/session-tree";
 import { pricesOf } from "@espalier/summarizer";
-import { billedCallAt, type OwnPrices, priceOf } from "../reading/bills.ts";
+import { billedCallAt, formatCost, type OwnPrices, priceOf } from "../reading/bills.ts";
 import type { Session } from "../session/session.ts";
 import { type ListedSession, listSessions } from "../session/stores.ts";
 
@@ -27,18 +27,17 @@ export async function refuseOverBudget(
   const least = (tokens * (pricesOf(model, tokens, prices)?.cacheRead ?? 0)) / MILLION;
   if (spent + least <= maxCost) return;
   const isRun = session.header?.parent?.kind === "subagent";
-  const share = others > 0 && !isRun ? ` (${dollars(others)} by its sub-agents)` : "";
+  const share = others > 0 && !isRun ? ` (${formatCost(others)} by its sub-agents)` : "";
   const who = isRun
     ? "The session that started this sub-agent has, with its sub-agents,"
     : "This session has";
   throw new EspalierError(
     "over-budget",
-    `${who} cost ${dollars(spent)}${share}, and the next request costs at least ${dollars(least)}; its budget (maxCost) is ${dollars(maxCost)}. Raise maxCost, or start a new session.`,
+    `${who} cost ${formatCost(spent)}${share}, and the next request costs at least ${formatCost(least)}; its budget (maxCost) is ${formatCost(maxCost)}. Raise maxCost, or start a new session.`,
   );
 }
 
 const MILLION = 1_000_000;
-const dollars = (amount: number): string => `$${amount.toFixed(amount > 0 && amount < 1 ? 4 : 2)}`;
 
 /** Sums of trees so far; the sum of a session that grows is continued. */
 const sums = new WeakMap<Tree, { rows: number; cost: number }>();

@@ -14,6 +14,7 @@ import {
   type Entry,
   type EntryKind,
   fieldText,
+  formatMany,
   isBookkeeping,
   isBookkeepingAt,
   type LabelInForce,
@@ -101,8 +102,7 @@ export function omittedFromPath({ tree, endRow }: ExportSource): OmittedEntries 
 
 /** Names omitted entries for people: `12 entries of other branches`, `3 of bookkeeping`; empty when there are none. */
 export function phrasesOf({ branches, bookkeeping }: OmittedEntries): string[] {
-  const count = (entries: number) =>
-    `${entries.toLocaleString("en-US")} ${entries === 1 ? "entry" : "entries"}`;
+  const count = (entries: number) => formatMany(entries, "entry", "entries");
   return [
     ...(branches > 0 ? [`${count(branches)} of other branches`] : []),
     ...(bookkeeping > 0 ? [`${count(bookkeeping)} of bookkeeping`] : []),

@@ -366,3 +366,10 @@ export function sessionRef(ref: SessionRef): { id: string } | { file: string } {
     "A session is named by a string with its id, { id } or { file }; give one of these, with a string.",
   );
 }
+
+/** Formats 124661 as 124,661. */
+export const formatCount = (count: number): string => count.toLocaleString("en-US");
+
+/** Formats a count with its noun: "1 message", "914 messages". */
+export const formatMany = (count: number, noun: string, plural = `${noun}s`): string =>
+  `${formatCount(count)} ${count === 1 ? noun : plural}`;

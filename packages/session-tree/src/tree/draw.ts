@@ -355,6 +355,15 @@ export function cutToColumns(text: string, columns: number): string {
   return text;
 }
 
+/** Cuts a text to at most `length` code points, including the `…` of a cut text. */
+export function cutLine(text: string, length: number): string {
+  // A code point has at most two code units, so later characters cannot matter.
+  const points = Array.from(text.slice(0, (length + 1) * 2));
+  return points.length <= length && points.join("").length === text.length
+    ? text
+    : `${points.slice(0, length - 1).join("")}…`;
+}
+
 /** Code units that are segmented at once. ICU's time grows with the square of the length. */
 const PIECE_LENGTH = 1_000;
 

@@ -1,6 +1,7 @@
 import { type ByteView, forEachLine, isSpace, type LineVisitor } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
+  formatMany,
   type SessionHeader,
   type SessionIssue,
   type SessionIssueKind,
@@ -146,7 +147,12 @@ export class LineIntake {
     if (first.is === "blank") return;
     if (first.is === "corrupt" && parts.length === 1) {
       if (!terminated)
-        this.#note("torn-tail", offset, null, `The last line was cut after ${countBytes(bytes.length)}.`);
+        this.#note(
+          "torn-tail",
+          offset,
+          null,
+          `The last line was cut after ${formatMany(bytes.length, "byte")}.`,
+        );
       else this.#takeDamaged(bytes, offset, first.message);
       return;
     }
@@ -218,7 +224,7 @@ export class LineIntake {
         "corrupt",
         offset,
         null,
-        `${message}: ${countBytes(bytes.length)} ${bytes.length === 1 ? "is" : "are"} lost.`,
+        `${message}: ${formatMany(bytes.length, "byte")} ${bytes.length === 1 ? "is" : "are"} lost.`,
       );
       return;
     }
@@ -295,9 +301,6 @@ export class LineIntake {
     this.issues.push({ kind, line: this.#line, offset, id, message });
   }
 }
-
-const countBytes = (count: number): string =>
-  `${count.toLocaleString("en-US")} ${count === 1 ? "byte" : "bytes"}`;
 
 const isTail = ({ kind }: SessionIssue): boolean => kind === "torn-tail" || kind === "unterminated-tail";
 const orOrphan = (row: number): number => (row < 0 ? ORPHAN : row);

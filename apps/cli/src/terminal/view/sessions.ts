@@ -1,11 +1,10 @@
-import type { ListedSession, SearchHit } from "@espalier/engine";
+import { type ListedSession, lastTimeOf, type SearchHit } from "@espalier/engine";
 import { underParents } from "../../commands/sessions.ts";
 import { formatBill, formatBytes, formatCount, formatMany, formatTime, formatWhen } from "../../numbers.ts";
 import {
   aroundMatch,
   columnsOf,
   cutToColumns,
-  lastTimeOf,
   markOfParent,
   padToColumns,
   plainLine,

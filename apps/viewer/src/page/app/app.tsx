@@ -13,7 +13,7 @@ import {
   type ShownSession,
   servedSource,
 } from "../source/page-source.ts";
-import { formatBytes, formatCount, formatTime, formatWhen } from "../text/numbers.ts";
+import { formatBytes, formatMany, formatTime, formatWhen } from "../text/numbers.ts";
 import { showControls } from "../text/visible-controls.ts";
 import { type Address, formatAddress, goTo, type ListChoice, parseAddress } from "./address.ts";
 import { SessionView } from "./session-view.tsx";
@@ -268,7 +268,7 @@ function SessionLine({ session, find = "", children }: SessionLineProps) {
 function SubAgents({ runs }: { runs: readonly ShownSession[] }) {
   return (
     <details class="sub-agents">
-      <summary>{formatCount(runs.length, "sub-agent")}</summary>
+      <summary>{formatMany(runs.length, "sub-agent")}</summary>
       <ul>
         {runs.map((run) => (
           <li key={run.key}>
@@ -425,7 +425,7 @@ function Hits({ query, choice, found: { answer, error }, sessions }: HitsProps) 
   const none = isFiltered ? "No message of the chosen sessions has this text" : "No message has this text";
   return (
     <section aria-label="Found" class="hits">
-      <h2>{answer.length === 0 ? none : `Found in ${formatCount(answer.length, "session")}`}</h2>
+      <h2>{answer.length === 0 ? none : `Found in ${formatMany(answer.length, "session")}`}</h2>
       {answer.length >= MOST_FOUND && (
         <p class="quiet">These are the newest {MOST_FOUND}. A longer text finds older ones.</p>
       )}
@@ -451,7 +451,7 @@ function FoundLines({ session, found: { count, hasMore, hits }, query }: FoundLi
   return (
     <li>
       <SessionLine session={session} find={query}>
-        <span>{hasMore ? `over ${count} messages` : formatCount(count, "message")}</span>
+        <span>{hasMore ? `over ${count} messages` : formatMany(count, "message")}</span>
       </SessionLine>
       <ul class="places">
         {hits.map(({ entryId, role, snippet }) => (

@@ -5,7 +5,7 @@ import type { NextActs, PlansView, PlanView } from "../../server/open-sessions.t
 import { EntryList } from "../panels/context.tsx";
 import { useAnswer } from "../source/observe.ts";
 import { ask, order as send } from "../source/page-source.ts";
-import { formatCount, formatDollars, formatTime, formatTokens } from "../text/numbers.ts";
+import { formatDollars, formatMany, formatTime, formatTokens } from "../text/numbers.ts";
 import { visibleControls } from "../text/visible-controls.ts";
 import { type Order, useViewer } from "./viewer.ts";
 
@@ -161,7 +161,7 @@ function ActDialog({ act, body, isPossible, isWide = false, progress, ...props }
         {state.running && (
           <p role="status">
             <progress aria-label="Working" />{" "}
-            {state.tokens > 0 ? `${formatCount(state.tokens, "token")} written` : "Working…"}
+            {state.tokens > 0 ? `${formatMany(state.tokens, "token")} written` : "Working…"}
           </p>
         )}
         {state.said !== "" && <p role="alert">{state.said}</p>}
@@ -375,7 +375,7 @@ function PolicyTable({ plans, chosen, choose }: PolicyTableProps) {
                 <td>{Math.max(0, row.messagesAfter - 1)}</td>
                 <td>{formatTokens(row.cache?.anew ?? 0)}</td>
                 <td>{row.cache?.cost ? formatDollars(row.cache.cost) : "–"}</td>
-                <td>{row.cache?.paysBackAfter ? formatCount(row.cache.paysBackAfter, "call") : "–"}</td>
+                <td>{row.cache?.paysBackAfter ? formatMany(row.cache.paysBackAfter, "call") : "–"}</td>
               </>
             ) : (
               <td colSpan={6} class="quiet">
@@ -403,7 +403,7 @@ function PlanDetails({ plan }: { plan: PlanView }) {
         tokens{ownCount}.
         {isSplitTurn ? " The cut is inside a turn: the beginning of that turn is summarized too." : ""}
         {edited > 0
-          ? ` ${formatCount(edited, "message")} of the kept ones would be left out or shortened.`
+          ? ` ${formatMany(edited, "message")} of the kept ones would be left out or shortened.`
           : ""}
       </p>
       {cache && <p>{cacheSentence(cache)}</p>}

@@ -16,7 +16,7 @@ import {
 } from "../source/observe.ts";
 import { embeddedLeftOut, type PageSource } from "../source/page-source.ts";
 import { SessionModel } from "../source/session-model.ts";
-import { formatCount } from "../text/numbers.ts";
+import { formatMany } from "../text/numbers.ts";
 import { visibleControls } from "../text/visible-controls.ts";
 import { TreePanel } from "../tree/tree-panel.tsx";
 import {
@@ -212,11 +212,9 @@ function LoadedSession({ model, address, served, canWrite }: LoadedSessionProps)
             <bdi>{facts.title || "Session"}</bdi>
           </h1>
           <span class="quiet wide-only">
-            {formatCount(facts.length, "entry", "entries")}
-            {facts.issues > 0 ? ` · ${formatCount(facts.issues, "damaged line")}` : ""}
-            {leftOut > 0
-              ? ` · one path, without ${formatCount(leftOut, "other entry", "other entries")}`
-              : ""}
+            {formatMany(facts.length, "entry", "entries")}
+            {facts.issues > 0 ? ` · ${formatMany(facts.issues, "damaged line")}` : ""}
+            {leftOut > 0 ? ` · one path, without ${formatMany(leftOut, "other entry", "other entries")}` : ""}
           </span>
           <span class="grow" />
           <FindBox finder={finder} />

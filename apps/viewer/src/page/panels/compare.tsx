@@ -4,7 +4,7 @@ import type { BranchEnd } from "../../model/tree-reader.ts";
 import { useViewer } from "../app/viewer.ts";
 import { useAnswer } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
-import { formatCount, formatDollars, formatTime, formatTokens } from "../text/numbers.ts";
+import { formatDollars, formatMany, formatTime, formatTokens } from "../text/numbers.ts";
 import { Conversation } from "./conversation.tsx";
 
 /**
@@ -89,7 +89,7 @@ function BranchPicker({ ends, other, choose }: BranchPickerProps) {
         placeholder={
           ends.length === 1
             ? "Choose the other branch"
-            : `Type to choose one of ${formatCount(ends.length, "other branch", "other branches")}`
+            : `Type to choose one of ${formatMany(ends.length, "other branch", "other branches")}`
         }
         value={typed ?? (chosen ? titleOf(chosen) : "")}
         onFocus={(event) => event.currentTarget.select()}
@@ -122,8 +122,8 @@ function BranchPicker({ ends, other, choose }: BranchPickerProps) {
           </div>
           <p class="quiet" role="status">
             {fitting.length > listed.length
-              ? `${listed.length} of ${formatCount(fitting.length, "branch", "branches")}; type more to see others`
-              : formatCount(fitting.length, "branch", "branches")}
+              ? `${listed.length} of ${formatMany(fitting.length, "branch", "branches")}; type more to see others`
+              : formatMany(fitting.length, "branch", "branches")}
           </p>
         </div>
       )}
@@ -171,13 +171,13 @@ function Side({ title, side, rows }: SideProps) {
       <header>
         <h3>{title}</h3>
         <p class="quiet">
-          {formatCount(entryIds.length, "entry", "entries")} since they parted ·{" "}
-          {formatCount(messages, "message")}, {formatTokens(tokens)} tokens{" "}
+          {formatMany(entryIds.length, "entry", "entries")} since they parted ·{" "}
+          {formatMany(messages, "message")}, {formatTokens(tokens)} tokens{" "}
           {cost ? `· ${estimated > 0 ? "≈ " : ""}${formatDollars(cost)}` : ""}
         </p>
         {files.length > 0 && (
           <details class="quiet">
-            <summary>{formatCount(files.length, "file")}</summary>
+            <summary>{formatMany(files.length, "file")}</summary>
             {files.join(", ")}
           </details>
         )}

@@ -9,7 +9,7 @@ import { useViewer } from "../app/viewer.ts";
 import { MessageView } from "../entry/message-view.tsx";
 import { useAnswer } from "../source/observe.ts";
 import { Markdown, PlainText } from "../text/markdown.tsx";
-import { formatCount, formatDollars, formatTime, formatTokens } from "../text/numbers.ts";
+import { formatDollars, formatMany, formatTime, formatTokens } from "../text/numbers.ts";
 import { visibleControls } from "../text/visible-controls.ts";
 import { ASSUMED_WINDOW, TokenBar } from "./timeline.tsx";
 import { Facts } from "./usage.tsx";
@@ -32,13 +32,13 @@ export function ContextPanel() {
     <div class="panel">
       <h2>What the model reads here</h2>
       <p class="quiet">
-        {formatCount(pieces.length, "message")}, about {formatTokens(total)} tokens
+        {formatMany(pieces.length, "message")}, about {formatTokens(total)} tokens
         {named ? ` · ${named.provider}/${named.modelId}` : ""} · thinking {thinkingLevel}
       </p>
       <TokenBar tokens={tokens} window={window} named />
       {left > 0 && (
         <button type="button" class="more" onClick={() => setShown(pieces.length)}>
-          Show {formatCount(left, "older message")}
+          Show {formatMany(left, "older message")}
         </button>
       )}
       <ol class="pieces" start={left + 1}>
@@ -218,8 +218,8 @@ function factsOf({ details, timestamp, cost, usage, covered, kept }: CompactionV
     ["Cost", cost === null ? "" : formatDollars(cost)],
     ["Billed", usage ? `${formatTokens(usage.input)} in, ${formatTokens(usage.output)} out` : ""],
     ["Took", typeof durationMs === "number" ? `${(durationMs / 1_000).toFixed(1)} s` : ""],
-    ["Covered", formatCount(covered.length, "entry", "entries")],
-    ["Kept", formatCount(kept.length, "entry", "entries")],
+    ["Covered", formatMany(covered.length, "entry", "entries")],
+    ["Kept", formatMany(kept.length, "entry", "entries")],
     ["Cut", details.isSplitTurn ? "inside a turn" : ""],
   ];
 }
@@ -237,7 +237,7 @@ export function EntryList({ title, rows }: { title: string; rows: readonly numbe
   return (
     <details onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
-        {title}: {formatCount(rows.length, "entry", "entries")}
+        {title}: {formatMany(rows.length, "entry", "entries")}
       </summary>
       {open && (
         <ul class="entry-list">

@@ -9,7 +9,7 @@ import {
 import type { CacheBreakPoint } from "../../model/tree-reader.ts";
 import { useViewer } from "../app/viewer.ts";
 import { useAnswer } from "../source/observe.ts";
-import { formatCount, formatDollars, formatTokens } from "../text/numbers.ts";
+import { formatDollars, formatMany, formatTokens } from "../text/numbers.ts";
 
 /** Assumed context window in tokens if the model's is unknown. */
 export const ASSUMED_WINDOW = 200_000;
@@ -113,7 +113,7 @@ function CacheSummary({ broken }: { broken: readonly BrokenStep[] }) {
       onChange={(event) => model.select(Number(event.currentTarget.value))}
     >
       <option value="" hidden>
-        {formatCount(broken.length, "cache break")}: {formatTokens(tokens)} tokens paid again
+        {formatMany(broken.length, "cache break")}: {formatTokens(tokens)} tokens paid again
         {dollars && `, ${dollars}`}
       </option>
       {broken.map(({ row, brokenBy, step, cause, tokens: again, cost }) => (

@@ -5,7 +5,7 @@ import { formatAddress } from "../app/address.ts";
 import { useViewer } from "../app/viewer.ts";
 import { useAnswer } from "../source/observe.ts";
 import { ask } from "../source/page-source.ts";
-import { formatCount, formatDollars, formatTime, formatTokens } from "../text/numbers.ts";
+import { formatDollars, formatMany, formatTime, formatTokens } from "../text/numbers.ts";
 
 /** Panel of usage and cost of the session over time, and of its sub-agents. */
 export function UsagePanel() {
@@ -41,7 +41,7 @@ export function UsagePanel() {
     <div class="panel">
       <h2>Usage and cost</h2>
       <p class="quiet">
-        {formatCount(total.calls, "call")} of models, over all branches; the path of the leaf cost{" "}
+        {formatMany(total.calls, "call")} of models, over all branches; the path of the leaf cost{" "}
         {costText(path)}.
         {total.estimated > 0 ? " ≈ marks what was estimated from tokens and list prices." : ""}
         {recordedCost === null
@@ -119,7 +119,7 @@ function Bills({ title, bills }: BillsProps) {
         {bills.map(({ name, href, calls, totalTokens, cost, estimated }, at) => (
           <tr key={at}>
             <th scope="row">{href === undefined ? name : <a href={href}>{name}</a>}</th>
-            <td>{formatCount(calls, "call")}</td>
+            <td>{formatMany(calls, "call")}</td>
             <td>{formatTokens(totalTokens)} tokens</td>
             <td>
               {estimated > 0 ? "≈ " : ""}

@@ -1,10 +1,12 @@
 // The command line has other formats: there numbers are exact, times sort and columns are aligned. Here numbers must be
 // short enough for rows and legends, and times follow the reader's locale.
-const whole = new Intl.NumberFormat("en");
+import { formatCount, formatMany } from "@espalier/session-tree";
+
+export { formatMany } from "@espalier/session-tree";
 
 /** Formats a number of tokens: `1,234`, `12.3k`, `1.23M`, `4.15B`. */
 export function formatTokens(tokens: number): string {
-  if (tokens < 10_000) return whole.format(tokens);
+  if (tokens < 10_000) return formatCount(tokens);
   if (tokens < 1_000_000) return `${(tokens / 1_000).toFixed(1)}k`;
   return tokens < 1e9 ? `${(tokens / 1_000_000).toFixed(2)}M` : `${(tokens / 1e9).toFixed(2)}B`;
 }
@@ -22,9 +24,6 @@ export function formatBytes(bytes: number): string {
   if (bytes < 1_000) return `${bytes} bytes`;
   return bytes < 1_000_000 ? `${(bytes / 1_000).toFixed(0)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
 }
-
-export const formatCount = (count: number, one: string, many = `${one}s`): string =>
-  `${whole.format(count)} ${count === 1 ? one : many}`;
 
 /** Formats a time in the reader's locale; empty for an invalid time. */
 export function formatTime(timestamp: string | number): string {
@@ -46,5 +45,5 @@ export function formatWhen(timestamp: string): string {
   if (minutes < 1) return "now";
   if (minutes < 60) return `${minutes} min ago`;
   const hours = Math.floor(minutes / 60);
-  return hours < 24 ? `${hours} h ago` : `${formatCount(Math.floor(hours / 24), "day")} ago`;
+  return hours < 24 ? `${hours} h ago` : `${formatMany(Math.floor(hours / 24), "day")} ago`;
 }

@@ -4,7 +4,7 @@ import { useTheme } from "../app/theme.tsx";
 import { useViewer } from "../app/viewer.ts";
 import { useKeys, useObserved } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
-import { formatCount, formatDollars, formatTokens } from "../text/numbers.ts";
+import { formatDollars, formatMany, formatTokens } from "../text/numbers.ts";
 
 /** Height of a line in pixels at each zoom level. Below 16 no text is shown. */
 const ZOOMS = [2, 4, 8, 16, 22, 28, 36];
@@ -400,7 +400,7 @@ function TreeLine({ line, top, height, left, isSelected }: TreeLineProps) {
   const count = layout.counts[line]!;
   const kind = rows.kind(row);
   const label = model.labels.get(row);
-  const words = count > 1 ? `${formatCount(count, "step")}` : undefined;
+  const words = count > 1 ? `${formatMany(count, "step")}` : undefined;
   const gist = model.gist(layout.tellers[line]!);
   const text = gist?.text ?? "";
   const classes = ["tree-line", `kind-${kind === "?" ? "unknown" : kind}`];
