@@ -1,8 +1,8 @@
-import { formatCost, type UsageTotals } from "@espalier/engine/reading";
-import { formatCount, formatMany } from "@espalier/session-tree";
+import { formatAge, formatCost, type UsageTotals } from "@espalier/engine/reading";
+import { formatCount } from "@espalier/session-tree";
 import { InvalidArgumentError } from "commander";
 
-export { formatCost } from "@espalier/engine/reading";
+export { formatAge, formatBytes, formatCost } from "@espalier/engine/reading";
 export { formatCount, formatMany } from "@espalier/session-tree";
 
 /** Formats a count that became another: "167,066 → 61,687"; "167,066" where the other is not known. */
@@ -18,17 +18,6 @@ export function formatTime(time: string | number | null | undefined): string {
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}`;
 }
 
-/** Formats a time span as one number and a unit: "3 min", "5 days". */
-export function formatAge(milliseconds: number): string {
-  const minutes = milliseconds / 60_000;
-  if (minutes < 1) return "now";
-  if (minutes < 60) return `${Math.floor(minutes)} min`;
-  const hours = minutes / 60;
-  if (hours < 24) return `${Math.floor(hours)} h`;
-  const days = Math.floor(hours / 24);
-  return days < 365 ? formatMany(days, "day") : formatMany(Math.floor(days / 365), "year");
-}
-
 /** Milliseconds up to which a list shows an age; older times are shown as a date. */
 const SHOWN_AGE = 7 * 86_400_000;
 
@@ -40,15 +29,6 @@ export function formatWhen(time: string, now: number): string {
 
 /** Length of a date without its time. */
 export const DATE_LENGTH = 10;
-
-/** Formats 1536 as 1.5 kB; 1 kB is 1,000 bytes. */
-export function formatBytes(bytes: number): string {
-  const units = ["B", "kB", "MB", "GB", "TB"];
-  let size = bytes;
-  let unit = 0;
-  for (; size >= 1_000 && unit < units.length - 1; unit++) size /= 1_000;
-  return `${unit === 0 || size >= 100 ? Math.round(size) : size.toFixed(1)} ${units[unit]}`;
-}
 
 /**
  * Formats the cost of calls: "$1.50"; "≈ $1.50" when a part is estimated; "> $1.50" when the price of some calls is

@@ -287,8 +287,3 @@ const isUsage = (value: unknown): value is Usage => typeof value === "object" &&
 export const amount = (value: unknown): number =>
   typeof value === "number" && value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0;
 const text = (value: unknown): string => (typeof value === "string" && value !== "" ? value : "unknown");
-
-/** Formats US dollars: "$0.0042", "$1.50". Small sums keep their significant digits. */
-export function formatCost(dollars: number): string {
-  return `$${dollars.toFixed(dollars !== 0 && dollars < 1 ? 4 : 2)}`;
-}

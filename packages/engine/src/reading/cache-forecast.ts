@@ -13,7 +13,8 @@ import {
   type Usage,
 } from "@espalier/session-tree";
 import { pricesOf, type TokenPrices } from "@espalier/summarizer";
-import { amount, formatCost } from "./bills.ts";
+import { amount } from "./bills.ts";
+import { formatCost } from "./figures.ts";
 
 /** Effect of an action on the next request's use of the prompt cache. Sizes are tokens as the provider counts them. */
 export interface CacheForecast {

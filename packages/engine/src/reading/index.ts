@@ -12,7 +12,6 @@ export {
   type BilledCall,
   billedCallAt,
   copiedRows,
-  formatCost,
   nothingBilled,
   recordedCost,
   type UsageTotals,
@@ -33,6 +32,7 @@ export {
   cacheLedger,
 } from "./cache-ledger.ts";
 export { type BranchComparison, type BranchSide, compareBranches } from "./compare-branches.ts";
+export { formatAge, formatBytes, formatCost } from "./figures.ts";
 export type { RequestDifference } from "./requests.ts";
 export { CACHE_CAUSES, CACHE_LIFE_MS, type CacheCause } from "./requests.ts";
 export { SessionCache } from "./session-cache.ts";

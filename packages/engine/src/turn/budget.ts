@@ -1,7 +1,8 @@
 import { EspalierError } from "@espalier/jsonl-stream";
 import { openIfThere, type SessionStore, type Settings, Tree } from "@espalier/session-tree";
 import { pricesOf } from "@espalier/summarizer";
-import { billedCallAt, formatCost, type OwnPrices, priceOf } from "../reading/bills.ts";
+import { billedCallAt, type OwnPrices, priceOf } from "../reading/bills.ts";
+import { formatCost } from "../reading/figures.ts";
 import type { Session } from "../session/session.ts";
 import { type ListedSession, listSessions } from "../session/stores.ts";
 

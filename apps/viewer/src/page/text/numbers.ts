@@ -1,7 +1,9 @@
-// The command line has other formats: there numbers are exact, times sort and columns are aligned. Here numbers must be
-// short enough for rows and legends, and times follow the reader's locale.
-import { formatCount, formatMany } from "@espalier/session-tree";
+// The command line has other formats of tokens and times: there numbers are exact, times sort and columns are aligned.
+// Here numbers must be short enough for rows and legends, and times follow the reader's locale.
+import { formatAge } from "@espalier/engine/reading";
+import { formatCount } from "@espalier/session-tree";
 
+export { formatBytes } from "@espalier/engine/reading";
 export { formatMany } from "@espalier/session-tree";
 
 /** Formats a number of tokens: `1,234`, `12.3k`, `1.23M`, `4.15B`. */
@@ -17,12 +19,6 @@ const cents = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFra
 export function formatDollars(dollars: number): string {
   if (dollars === 0) return "";
   return dollars < 1 ? `$${dollars.toFixed(4)}` : `$${cents.format(dollars)}`;
-}
-
-/** Formats a size: `912 bytes`, `14 kB`, `2.1 MB`; 1 kB is 1,000 bytes. */
-export function formatBytes(bytes: number): string {
-  if (bytes < 1_000) return `${bytes} bytes`;
-  return bytes < 1_000_000 ? `${(bytes / 1_000).toFixed(0)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
 }
 
 /** Formats a time in the reader's locale; empty for an invalid time. */
@@ -41,9 +37,5 @@ export function formatWhen(timestamp: string): string {
   const age = Date.now() - time.getTime();
   if (Number.isNaN(age)) return "";
   if (age >= SHOWN_AGE) return time.toLocaleDateString(undefined, { dateStyle: "medium" });
-  const minutes = Math.floor(age / 60_000);
-  if (minutes < 1) return "now";
-  if (minutes < 60) return `${minutes} min ago`;
-  const hours = Math.floor(minutes / 60);
-  return hours < 24 ? `${hours} h ago` : `${formatMany(Math.floor(hours / 24), "day")} ago`;
+  return age < 60_000 ? formatAge(age) : `${formatAge(age)} ago`;
 }
