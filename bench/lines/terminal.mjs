@@ -107,7 +107,7 @@ async function untilShown(parameter, pattern) {
  */
 async function pressedKeys(bench, path) {
   const core = await terminalCore(bench.scratch());
-  const opened = await openedSession(core, path);
+  const { opened, close } = await openedSession(core, path);
   const results = [];
   for (const size of SIZES) {
     const fd = openSync("/dev/null", "w");
@@ -135,19 +135,20 @@ async function pressedKeys(bench, path) {
     closeSync(fd);
     results.push({ work: median(worked), worst: percentile(worked, 99), waited: percentile(waited, 99) });
   }
+  close();
   return results;
 }
 
-/** Returns the event of a session that was read completely. */
+/** Returns the event of a session that was read completely, and a function that closes it. */
 async function openedSession(core, path) {
   const shell = { globals: {}, interactive: false };
   return await new Promise((resolve, reject) => {
-    const dispatch = (event) => {
+    const { performers } = core.sessionEffects(shell, (event) => {
       if (event.type === "failed") reject(new Error(event.message));
-      if (event.type === "opened" && !event.model.isPartial) resolve(event);
-    };
-    const sessions = core.sessionEffects(shell, dispatch);
-    sessions.performers.open({ type: "open", ref: path });
+      if (event.type === "opened" && !event.model.isPartial)
+        resolve({ opened: event, close: () => performers.close({ type: "close" }) });
+    });
+    performers.open({ type: "open", ref: path });
   });
 }
 
