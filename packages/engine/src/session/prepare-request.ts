@@ -66,7 +66,7 @@ export interface PreparedRequest {
 /**
  * Prepares a request, in this order:
  *
- * 1. restore: missing files that the context refers to are written again;
+ * 1. restore: missing files that the context refers to are written again, and edits name files that are elsewhere;
  * 2. offload: large results move to files;
  * 3. compact: as the policy decides, and when the answer would have no reserve;
  * 4. leave out: images that the provider refuses, and the oldest ones when there are too many, or too many bytes;

@@ -91,7 +91,7 @@ export class Session extends SessionTree {
   readonly store: SessionStore;
   /** Handlers of the session's extensions. */
   readonly host: EngineHost;
-  /** Publishes progress, changes, and compactions that failed. */
+  /** Publishes the progress, results and failures of compactions, moved results, and left-out images. */
   readonly events: EventBus;
   /** Receives warnings, and errors that do not stop an operation. */
   readonly logger: PolicyLog;
@@ -105,7 +105,7 @@ export class Session extends SessionTree {
   heldBy: LeaseHolder | undefined;
   /** Released when the session is closed. */
   lease: SessionLease | undefined;
-  /** True when every write is refused. */
+  /** True when the log is open for reading only: it refuses each write. */
   isReadOnly = false;
   #closing: Promise<void> | undefined;
   #compaction: Promise<CommittedCompaction | NothingToCompact> | undefined;
@@ -196,7 +196,8 @@ export class Session extends SessionTree {
 
   /**
    * Sends a request and records the answer. A failed or aborted answer is recorded too, and the error is thrown. After
-   * a request that was too long, the session is compacted and the request is sent once more.
+   * a request that was too long, the session is compacted and the request is sent once more. After an answer without
+   * calls, the session is compacted if that is due.
    *
    * @throws the SDK's error, or the abort's reason; EspalierError `overflow`, `auto-off`, `moved`
    */
@@ -231,18 +232,21 @@ export class Session extends SessionTree {
   }
 
   /**
-   * Appends entries under the leaf, in one write; resolves when they are in the log. In this order:
+   * Appends entries under the leaf, in one write; resolves when they are as durable as `options` or their kinds ask. In
+   * this order (steps 1 to 3 are in `append.ts`, the others in `SessionTree.append`):
    *
    * 1. admit: no handler of `entry_before_append` appends to the session that waits for it;
-   * 2. hooks, after earlier appends have ended: every entry passes through `entry_before_append`;
+   * 2. hooks, after earlier appends have ended: every given entry passes through `entry_before_append`;
    * 3. redact: secrets are removed from the result of the hooks; rules in a user's message are added to the batch;
    * 4. check: the caller's last chance to refuse, such as a compaction whose path has changed;
    * 5. prepare: ids, parents and times are filled in, and every entry is checked, before anything is written;
-   * 6. write: the lines are in the log, all or none;
+   * 6. write: the log writes the lines at once; after a failure (full disk), the first of them can be in the file;
    * 7. follow: the tree, the leaf and the context grow by the entries;
-   * 8. notify: observers are notified, including the session itself (see `#followChange`).
+   * 8. notify: observers are notified, including the session itself (see `#followChange`);
+   * 9. sync: the log is flushed to disk if `options` or a kind asks for it.
    *
-   * @throws EspalierError `invalid-entry`, `unknown-parent`, `off-path`, `nested-append`, …; nothing has changed then
+   * @throws EspalierError `invalid-entry`, `unknown-parent`, `off-path`, `nested-append`, …; the session has not changed
+   * then, except after `sync-failed`: its entries are in the log, and may not survive a loss of power
    */
   override async append(drafts: Drafts, options?: Omit<AppendOptions, "transform">): Promise<Entry[]> {
     refuseNestedAppend(this);
@@ -285,9 +289,9 @@ export class Session extends SessionTree {
 
   /**
    * Compacts the leaf's path: a plan, the hook `session_before_compact`, the summary, one {@link append}, and the event
-   * `session_compact` or `session_compact_failed`. Nothing to compact is a result, not an error; a failure throws and
-   * leaves the session unchanged. Only one compaction runs at a time: an automatic one joins it, a manual one is
-   * refused.
+   * `session_compact` or `session_compact_failed`. Nothing to compact is a result, not an error; a failure throws, and
+   * appends the usage of its requests at most. Only one compaction runs at a time: an automatic one joins it, a manual
+   * one is refused.
    *
    * @throws EspalierError `already-running`, `no-smaller`, `stale`, `irreducible`, `cancelled` for a veto; errors of
    * the summarizer and of {@link append}
@@ -303,14 +307,11 @@ export class Session extends SessionTree {
         ),
       );
     }
-    let isOver = false;
-    const running = runCompaction(this, options, () => {
-      isOver = true;
+    // It ends after the write and before the events: a handler may compact again.
+    this.#compaction = runCompaction(this, options, () => {
       this.#compaction = undefined;
     });
-    // The compaction may already have ended.
-    if (!isOver) this.#compaction = running;
-    return this.track(running);
+    return this.track(this.#compaction);
   }
 
   /**
@@ -347,7 +348,8 @@ export class Session extends SessionTree {
   }
 
   /**
-   * Compacts if the policy finds it due. Undefined when it does not, or when automatic compaction is off.
+   * Compacts if the policy finds it due, or if the next answer would have no reserve left. Undefined when neither holds,
+   * or when automatic compaction is off.
    *
    * @throws EspalierError `exhausted` after two compactions without an answer between, and as {@link compact}
    */

@@ -63,7 +63,7 @@ export interface SessionLog {
    * (a writer died within a line), it adds one before the first line too, so that only the torn line is lost. The first
    * line of the append begins at `offset`, after such a newline.
    *
-   * @throws EspalierError `write-failed`, `changed`, `closed`; the whole batch is void then. `moved` with
+   * @throws EspalierError `write-failed`, `changed`, `closed`; the batch does not count then, even if its first lines are in the file. `moved` with
    * `ifUnchanged`; nothing was written then. For the first append to an old format also `exists`, when the name for the
    * original is taken
    */
