@@ -111,7 +111,10 @@ function withChoices(error: unknown, command: Command): unknown {
   return new CommanderError(error.exitCode, error.code, `${error.message}\nAllowed choices are ${choices}.`);
 }
 
-/** Reports an unknown command: `open` is the default command, so a usage error of it may mean a mistyped name. */
+/**
+ * Returns the error to report. A usage error of `open`, the default command, becomes "unknown command" when the first of
+ * several words is not an existing path, because that word is probably a mistyped command.
+ */
 function meantAsCommand(error: unknown, program: Command, words: readonly string[] = program.args): unknown {
   const [name, ...others] = words;
   const isUsage = error instanceof CommanderError && error.exitCode !== 0;

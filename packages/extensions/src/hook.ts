@@ -59,7 +59,10 @@ export interface TransformHookOptions<Value, Field extends string>
   validate?: (value: Value) => string | undefined;
 }
 
-/** Makes a transform hook. Throws `ExtensionError` `bad-hook` for the field `type`, which holds the hook's name. */
+/**
+ * Makes a transform hook. Throws `ExtensionError` `bad-hook` for a `timeoutMs` that timers do not support, and for the
+ * field `type`, because `event.type` is the hook's name.
+ */
 export function transformHook<Value, Field extends string>(
   name: string,
   options: TransformHookOptions<Value, Field>,

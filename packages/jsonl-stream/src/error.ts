@@ -233,8 +233,8 @@ export interface FailedAttempt {
 export type EspalierErrorOptions = ErrorOptions & Partial<Omit<EspalierError, keyof Error | "code">>;
 
 /**
- * Error of every package: a stable `code` for programs, and a message for people that names the cure. Messages never
- * quote the content of a file.
+ * Error of every package except `@espalier/extensions`, which has `ExtensionError`: a stable `code` for programs, and a
+ * message for people that names the cure. Messages never quote the content of a session.
  */
 export class EspalierError extends Error {
   override readonly name: string = "EspalierError";
@@ -245,7 +245,7 @@ export class EspalierError extends Error {
   declare readonly leafId?: string | null | undefined;
   /** Extension that vetoed the action or failed. */
   declare readonly by?: string | undefined;
-  /** Reason of the extension. */
+  /** With `cancelled`: the extension's reason for its veto; absent when it gave none. */
   declare readonly reason?: string | undefined;
   /** Name of the setting. */
   declare readonly key?: string | undefined;

@@ -40,7 +40,7 @@ export interface UsageTotals {
 /** Prices by `provider/model` or by model that override those of the catalogue. */
 export type OwnPrices = Readonly<Record<string, TokenPrices>> | undefined;
 
-/** One call of a model, from the entry with its bill. */
+/** Usage that one entry bills. A summary may need several calls of a model: they are one `BilledCall`, with their sum. */
 export interface BilledCall {
   /** `answer`; for summaries and failed work the kind: `compaction`, `branch_summary`, … */
   kind: string;

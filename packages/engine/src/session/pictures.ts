@@ -150,7 +150,7 @@ function refusedPictures(
 /** Returns the reason for which an image cannot be sent even alone. */
 function reasonAlone(block: ContentBlock, limits: PictureLimits): string | undefined {
   const { isReadable, bytes, side } = measured(block);
-  if (!isReadable) return "not an image in base64 that models read";
+  if (!isReadable) return "not valid base64, or not a PNG, JPEG, GIF or WebP image";
   if (bytes > limits.bytes)
     return `${formatCount(bytes)} characters of base64, of ${formatCount(limits.bytes)} at most`;
   return side > limits.side ? `${side} pixels wide or high, of ${limits.side} at most` : undefined;

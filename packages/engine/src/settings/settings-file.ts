@@ -104,9 +104,9 @@ function respelt(place: Place, entries: readonly (readonly [string, unknown])[])
     if (ACCESS.test(written) && !(place.origin === "user" && OF_THE_USER.some((one) => one === key))) {
       const cure =
         place.origin === "user"
-          ? `those are ${OF_THE_USER.join(", ")}, or variables such as ANTHROPIC_API_KEY`
+          ? `the keys and addresses allowed here are ${OF_THE_USER.join(", ")}; or use variables such as ANTHROPIC_API_KEY`
           : "a project's keys and addresses come from the environment alone (ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL)";
-      throw settingsError(place, written, `take ${written} out; ${cure}.`);
+      throw settingsError(place, written, `remove ${written}; ${cure}.`);
     }
     if (Object.hasOwn(values, key)) throw settingsError(place, key, `${key} is in it twice; keep one.`);
     values[key] = value;

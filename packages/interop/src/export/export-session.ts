@@ -110,7 +110,7 @@ function* exportJsonl(source: ExportSource, rows: readonly number[]): Generator<
 
 const decoder = new TextDecoder();
 
-/** A whole session as one JSON value. */
+/** A session, or one path of it, as one JSON value. */
 export interface SessionDocument {
   format: "espalier-session";
   /** Version of this form. */

@@ -260,8 +260,10 @@ function sentId(id: string, sent: readonly string[]): string {
 }
 
 /**
- * Returns approvals of calls with a result, the results, and then approvals that the SDK has to process. The SDK reads
- * only the last message, runs the calls approved there, and refuses an approval whose request it does not know.
+ * Returns the contents of three tool messages: settled approvals, results, and pending approvals. An approval is pending
+ * at the end of the messages when its call has no recorded result. Pending ones come last, because the SDK reads only the
+ * last message and runs the calls approved there; the placeholder results of their calls are left out. So are approvals
+ * of unknown requests, which the SDK refuses.
  */
 function withApprovals(
   results: readonly AiSdkResult[],

@@ -144,7 +144,10 @@ export const createId: () => string = /* @__PURE__ */ customAlphabet(ID_ALPHABET
 /** Pattern of a session id, which becomes part of a file name. */
 const SESSION_ID = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/;
 
-/** Returns whether an id is safe as a part of a file name: at most 128 of `[A-Za-z0-9._-]`, with no dot at either end. */
+/**
+ * Returns whether an id is safe as a part of a file name: 1 to 128 characters of `[A-Za-z0-9._-]`, with a letter or a
+ * digit at each end.
+ */
 export function isSessionId(id: string): boolean {
   return id.length <= 128 && SESSION_ID.test(id);
 }

@@ -268,7 +268,7 @@ function answerBlocks(
 
 /**
  * Returns arguments as the object that providers require. Missing arguments become `{}`; a value that is not an object
- * becomes `{value}`.
+ * becomes `{value}`; arguments nested too deeply for `JSON.stringify` become `{value}` with a note.
  */
 function toolInput(stored: unknown): Record<string, unknown> {
   const input = wellFormed(stored ?? {});

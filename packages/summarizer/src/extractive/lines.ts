@@ -394,8 +394,8 @@ const LONGEST = 590;
 /** Characters of list mark and line end. */
 const MARK = 3;
 
-/** Factor of an equal share that the newest lines get. */
-const NEWEST = 1.4;
+/** Factor of an equal share that each line gets, except the one with the highest priority. */
+const OTHERS = 1.4;
 
 /** Factor of an equal share that the line with the highest priority gets. */
 const FIRST = 4;
@@ -433,7 +433,7 @@ export function createLineFitter(rarity: Rarity): LineFitter {
         const later = leasts.slice(index + 1).reduce((sum, least) => sum + least, 0);
         const level = Math.min(
           left - later,
-          Math.max(levelOf(rest, left) * (index === 0 ? FIRST : NEWEST), leasts[index]!),
+          Math.max(levelOf(rest, left) * (index === 0 ? FIRST : OTHERS), leasts[index]!),
         );
         const most = Math.min(LONGEST, level - MARK);
         const text = cutQuotations(line.text, most, weigh);

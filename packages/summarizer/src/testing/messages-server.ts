@@ -16,7 +16,7 @@ export interface MessagesServerOptions {
   contextWindow?: number;
   /** Counts the tokens of a request. Default: a quarter of its bytes. */
   countTokens?: CountTokens;
-  /** True: answers a request that breaks the rules of the API with 400. Default true. */
+  /** True: a request that breaks a rule of the API gets 400. False: it is only recorded in `problems`. Default true. */
   check?: boolean;
   /** Key that requests must have. Default: any key, or none. */
   apiKey?: string;

@@ -57,7 +57,7 @@ const withShown = (state: Sized, tree: TreeState, change: Partial<TreeView>): Tr
 export const step = (state: Sized, tree: TreeState, count: number): TreeState =>
   moveToLine(state, tree, lineNear(tree.view, cursorPosition(tree)) + count);
 
-/** Positions on the screen, from its first line. */
+/** Returns the tree positions of the rows on the screen, top row first; at most `height`. */
 export function shownOnScreen({ view, top }: TreeState, height: number): readonly number[] {
   const first = Math.max(0, lineNear(view, positionOf(view.model, top)));
   return view.lines.slice(first, first + height);

@@ -57,7 +57,10 @@ export function previewLines(state: Looked, tree: TreeState, needed: number): La
 const whole = (lines: readonly Line[]): Laid => ({ lines, isWhole: true });
 const WAITING = whole([line(span("…", "dim"))]);
 
-/** The last layout and its extent, since a key that only scrolls needs the same layout or a little more. */
+/**
+ * Cache of the last layout, because a key that only scrolls needs the same lines or a few more. `next`: position of the
+ * first entry that is not laid out yet.
+ */
 let laid: { model: TreeModel; key: string; lines: Line[]; next: number } | undefined;
 
 const DETAILED_LENGTH = 1_000_000;

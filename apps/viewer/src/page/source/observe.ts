@@ -72,8 +72,8 @@ const TAKING = "input:not([type=range]):not([type=checkbox]):not([type=radio]), 
 const OF_SLIDERS = /^(Arrow|Page|Home$|End$)/;
 
 /**
- * Calls back for keys that no element uses itself, wherever the focus is, for example after a click on a text. Keys
- * with Ctrl, Alt or Meta are left to the browser.
+ * Calls `press` for a key, also when no element has the focus. Does not call it while a dialog is open, for a key that a
+ * text field, a select, a slider or another handler uses, or with Ctrl, Alt or Meta.
  */
 export function useKeys(press: (event: KeyboardEvent) => void): void {
   const newest = useRef(press);

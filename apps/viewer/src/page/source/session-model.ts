@@ -50,7 +50,7 @@ export class SessionModel {
   readonly #observers = new Set<() => void>();
   /** Number of selections so far: an answer to an earlier one comes too late. */
   selections = 0;
-  /** What the page shows when it has read its own change, unless the user selects another entry before. */
+  /** Place that the page shows after reading its own change, unless the user selects another entry before. */
   #shows: { as: "leaf" | "selected"; since: number } | undefined;
   /**
    * Reads new entries; a selection on the leaf follows the leaf. Calls run one after the other, because each continues
