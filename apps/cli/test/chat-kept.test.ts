@@ -238,7 +238,7 @@ test.skipIf(!hasTmux)("rows and sentences fit the terminal, also after its size 
   tmux.resize(50, 40);
   await tmux.shows(/claude-\S+ · [^\n]*…/);
   tmux.type("/help");
-  await tmux.shows(/^ {2}\/undo {12}Undo the newest prompt, to\n {19}\S/m);
+  await tmux.shows(/^ {2}\/undo {12}Undo the newest prompt \(its\n {19}\S/m);
 
   // Before the chat is drawn, its sentences are broken between words too.
   const [session = ""] = sessionsIn(home);

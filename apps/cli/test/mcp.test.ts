@@ -284,6 +284,35 @@ describe("searching", () => {
       /^No session has/,
     );
   });
+
+  test("shows all hits of a named session, also of a sub-agent, and continues by a cursor", async () => {
+    const place = machine();
+    const folder = join(place.env["ESPALIER_HOME"]!, "sessions", "birds");
+    mkdirSync(folder, { recursive: true });
+    const messages = Array.from({ length: 30 }, (_, at) => ({
+      ...said(`m${at}`, at === 0 ? null : `m${at - 1}`, `heron number ${at}`),
+    }));
+    const header = {
+      ...HEADER,
+      id: "birds-run",
+      cwd: place.project,
+      parent: { sessionId: "birds", kind: "subagent" },
+    };
+    writeFileSync(
+      join(folder, "birds-run.jsonl"),
+      [header, ...messages].map((line) => `${JSON.stringify(line)}\n`).join(""),
+    );
+    const client = await connect(place);
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const input = { query: "heron", session: "birds-run", max_tokens: 300, ...(cursor ? { cursor } : {}) };
+      const { text } = await call(client, "search_sessions", input);
+      seen.push(...[...text.matchAll(/^ {2}\[(m\d+)\]/gm)].map(([, id]) => id!));
+      cursor = /cursor "(\d+)"/.exec(text)?.[1];
+    } while (cursor !== undefined && seen.length < 100);
+    expect(seen).toEqual(messages.map((_, at) => `m${at}`));
+  });
 });
 
 describe("hostile input", () => {

@@ -9,7 +9,9 @@ import {
   lastTimeOf,
   listSessions,
   readEntries,
+  type SearchHit,
   type Session,
+  searchSessions,
 } from "@espalier/engine";
 import { SessionCache } from "@espalier/engine/reading";
 import { EspalierError, parseLine } from "@espalier/jsonl-stream";
@@ -280,6 +282,15 @@ export class HostSessions {
 
   #listed(subAgents: boolean): AsyncGenerator<ListedSession> {
     return listSessions({ ...storeOf(this.#options.shell), subAgents, onSkipped: () => undefined });
+  }
+
+  /** Searches one session for entries that contain all words, oldest first. */
+  search(
+    query: string,
+    { ref }: ListedSession,
+    limits: { limit: number; signal: AbortSignal },
+  ): AsyncGenerator<SearchHit> {
+    return searchSessions(query, { ...storeOf(this.#options.shell), files: [ref], words: true, ...limits });
   }
 
   isOfProject({ cwd }: Pick<ListedSession, "cwd">): boolean {

@@ -9,7 +9,6 @@ import {
   readEntries,
   recall,
   type SearchHit,
-  searchSessions,
   statsOf,
 } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
@@ -108,16 +107,31 @@ const search = tool({
     max_tokens: maxTokens(1_000),
   }),
   async run({ query, session, agent, cursor, max_tokens }, { sessions, meta, signal }) {
-    const listed = await sessions.list();
-    const chosen =
-      session === undefined
-        ? listed.filter((each) => agent === undefined || each.agent === agent)
-        : await sessions.read(session, meta, ({ ref }) => listed.filter((each) => each.ref === ref));
     const [start] = numbersIn(cursor, 0);
+    if (session !== undefined) {
+      const listed = await sessions.list({ subAgents: true });
+      const one = await sessions.read(session, meta, ({ ref }) => listed.find((each) => each.ref === ref));
+      const hits = one ? await hitsIn(sessions, one, query, start + MOST_HITS, signal) : [];
+      const answer = new Answer(max_tokens, undefined, "\n");
+      if (!one || hits.length <= start)
+        return start > 0
+          ? "No more entries match."
+          : "This session has no entry with all these words; try fewer or other words.";
+      answer.add(headingOf(one, sessions));
+      const rest = hits.slice(start).map(viewHit);
+      const shown = rest.findIndex((line) => !answer.add(line));
+      const more =
+        shown < 0
+          ? ""
+          : `More entries match: search_sessions with this session and cursor "${start + shown}".`;
+      return answer.end("Found in this session:", more);
+    }
+    const listed = await sessions.list();
+    const chosen = listed.filter((each) => agent === undefined || each.agent === agent);
     const answer = new Answer(max_tokens);
     let at = start;
     for (; at < chosen.length; at++) {
-      const hits = await hitsIn(chosen[at]!, query, session === undefined ? HITS_A_SESSION : 100, signal);
+      const hits = await hitsIn(sessions, chosen[at]!, query, HITS_A_SESSION + 1, signal);
       if (hits.length > 0 && !answer.add(viewHits(chosen[at]!, hits, sessions))) break;
     }
     if (answer.isEmpty)
@@ -129,37 +143,41 @@ const search = tool({
   },
 });
 
+/** Maximum number of hits of one session beyond the cursor. */
+const MOST_HITS = 200;
+
 /** Returns the first entries of a session that contain all words; empty if the session is no longer readable. */
 async function hitsIn(
+  sessions: HostSessions,
   session: ListedSession,
   query: string,
-  most: number,
+  limit: number,
   signal: AbortSignal,
 ): Promise<SearchHit[]> {
   const hits: SearchHit[] = [];
   try {
-    for await (const hit of searchSessions(query, {
-      files: [session.ref],
-      words: true,
-      limit: most + 1,
-      signal,
-    }))
-      hits.push(hit);
+    for await (const hit of sessions.search(query, session, { limit, signal })) hits.push(hit);
   } catch (error) {
     if (!(error instanceof EspalierError)) throw error;
   }
   return hits;
 }
 
-function viewHits(session: ListedSession, hits: readonly SearchHit[], sessions: HostSessions): string {
+function headingOf(session: ListedSession, sessions: HostSessions): string {
   const where = sessions.isOfProject(session) ? "this project" : plainLine(session.cwd);
-  const heading = `session ${plainLine(session.id)} · ${session.agent} · ${where} · ${formatTime(lastTimeOf(session))} · ${cutLine(titleOfListed(session), 80)}`;
-  const lines = hits.slice(0, HITS_A_SESSION).map(({ entryId, role, snippet, onPath }) => {
-    const mark = onPath ? "" : " (abandoned branch)";
-    return `  [${plainLine(entryId)}] ${plainLine(role)}${mark}: ${plainLine(snippet)}`;
-  });
-  if (hits.length > HITS_A_SESSION) lines.push("  … more in this session");
-  return [heading, ...lines].join("\n");
+  return `session ${plainLine(session.id)} · ${session.agent} · ${where} · ${formatTime(lastTimeOf(session))} · ${cutLine(titleOfListed(session), 80)}`;
+}
+
+function viewHit({ entryId, role, snippet, onPath }: SearchHit): string {
+  const mark = onPath ? "" : " (abandoned branch)";
+  return `  [${plainLine(entryId)}] ${plainLine(role)}${mark}: ${plainLine(snippet)}`;
+}
+
+function viewHits(session: ListedSession, hits: readonly SearchHit[], sessions: HostSessions): string {
+  const lines = hits.slice(0, HITS_A_SESSION).map(viewHit);
+  if (hits.length > HITS_A_SESSION)
+    lines.push("  … more in this session: name it in `session` to see them all");
+  return [headingOf(session, sessions), ...lines].join("\n");
 }
 
 const recallTool = sessionTool({

@@ -113,7 +113,7 @@ function CacheSummary({ broken }: { broken: readonly BrokenStep[] }) {
       onChange={(event) => model.select(Number(event.currentTarget.value))}
     >
       <option value="" hidden>
-        {formatMany(broken.length, "cache break")}: {formatTokens(tokens)} tokens paid again
+        {formatMany(broken.length, "cache break")}: {formatTokens(tokens)} paid again
         {dollars && `, ${dollars}`}
       </option>
       {broken.map(({ row, brokenBy, step, cause, tokens: again, cost }) => (
