@@ -7,9 +7,12 @@ import { type ContextMessage, contentBlocks } from "../entry/message.ts";
 /** Messages of one visible entry of a path. */
 export interface ProjectedEntry {
   entry: Entry;
-  /** Empty for an entry without messages, and for one that an edit removed. */
+  /**
+   * Messages after edits. Empty for an entry without messages, an invalid entry, an entry that an edit removed, an
+   * older compaction, and a system message before the newest compaction.
+   */
   messages: ContextMessage[];
-  /** True when an entry before this one changed after this one was written. */
+  /** True when the entry's prefix in the context changed after the entry was written, by a compaction or an edit. */
   prefixChanged: boolean;
 }
 
@@ -32,7 +35,10 @@ export function projectPath(path: readonly Entry[]): ProjectedEntry[] {
   return projected;
 }
 
-/** Returns the context at the end of a path. When `path` is only the end of one, `before` is the settings above it. */
+/**
+ * Returns the context at the end of a path, root first. When `path` has only the last entries of a path, `before` has
+ * the settings above them.
+ */
 export function contextOfPath(path: readonly Entry[], before: Settings = NO_SETTINGS): SessionContext {
   const context: SessionContext = {
     messages: [],
@@ -49,7 +55,8 @@ export function contextOfPath(path: readonly Entry[], before: Settings = NO_SETT
 
 /**
  * Adds one entry to a context, in place and without reading earlier entries. A running agent calls it at each step.
- * Returns false for an entry that changes earlier ones (a compaction or an edit): build the context again.
+ * Returns false, without a change, for an entry that changes earlier ones (a compaction or an edit): build the context
+ * again.
  */
 export function extendContext(context: SessionContext, entry: Entry): boolean {
   const kind = kindOf(entry);
@@ -177,20 +184,23 @@ function changedPositions({ compactedAt, editReaches }: PathFacts, length: numbe
 
 /** Context that a model reads at a leaf: a pure function of the leaf's path. */
 export interface SessionContext extends Settings {
-  /** Neutral messages, oldest first. Failed, aborted and excluded ones are included. */
+  /**
+   * Neutral messages in the order in which a model reads them: the summary of the newest compaction, then the other
+   * visible messages, oldest first. Failed and aborted answers and excluded shell runs are included.
+   */
   messages: ContextMessage[];
-  /** Id of each message's entry. */
+  /** For each message, the id of its entry. */
   sources: string[];
   /**
    * For each message: true when its prefix in the context changed after the message was written, by a compaction or an
    * edit. Signed reasoning of such a message cannot be sent back.
    */
   prefixChanged: boolean[];
-  /** Rough size of all messages: characters / 4, rounded up per message. */
+  /** Rough size of all messages in tokens: the sum of {@link estimateTokens}. */
   tokens: number;
 }
 
-/** Settings of a path without entries that name any. The thinking level is Pi's default. */
+/** Settings of a path on which no entry names a setting. The thinking level is Pi's default. */
 export const NO_SETTINGS: Settings = { model: null, thinkingLevel: "off" };
 
 /** Returns the settings that an entry names; none for an invalid entry. */
@@ -200,14 +210,14 @@ export function settingsIn(entry: Entry): Partial<Settings> {
   return kind.settings(entry);
 }
 
-/** Returns the settings after an entry: `before`, with the changes of the entry. */
+/** Returns the settings after an entry: `before` with the entry's changes, or `before` itself when there are none. */
 export function applySettings(before: Settings, entry: Entry): Settings {
   const change = settingsIn(entry);
   if (change.model === undefined && change.thinkingLevel === undefined) return before;
   return { ...before, ...change };
 }
 
-/** Returns the settings at the end of a path. */
+/** Returns the settings at the end of a path, root first. `before` has the settings above its first entry. */
 export function settingsAlong(path: Iterable<Entry>, before: Settings = NO_SETTINGS): Settings {
   let settings = before;
   for (const entry of path) settings = applySettings(settings, entry);
@@ -223,8 +233,9 @@ const IMAGE_CHARS = IMAGE_TOKENS * CHARS_PER_TOKEN;
 
 /**
  * Returns the rough size of one neutral message in tokens: characters / 4, rounded up per message, and
- * {@link IMAGE_TOKENS} per image. Characters are UTF-16 code units of text, thinking, and of names and JSON arguments
- * of calls. A shell run that is excluded from the context counts 0.
+ * {@link IMAGE_TOKENS} per image. Characters are UTF-16 code units: of text and thinking, of names and JSON arguments
+ * of calls, of summaries, of commands and outputs of shell runs, and of a system message's sections and added tools (as
+ * JSON). A shell run that is excluded from the context counts 0.
  */
 export function estimateTokens(message: ContextMessage): number {
   return Math.ceil(messageChars(message) / CHARS_PER_TOKEN);

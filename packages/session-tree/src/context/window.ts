@@ -33,8 +33,8 @@ import {
  * Builds the context that a model reads at a leaf. Every request, token count and display uses this function.
  *
  * @param source a tree, an object with a tree (a session), or entries in file order
- * @param leafId the leaf; default: the leaf of the log when it is opened. null is before the first entry. For an entry
- * that cannot be the leaf (a label), its nearest ancestor that can be
+ * @param leafId the leaf; default: `leafId` of an object that has one, else the leaf at which the log opens. null is
+ * before the first entry. An entry that cannot be the leaf (a label) stands for its nearest ancestor that can
  * @throws EspalierError `unknown-entry`
  */
 export function buildSessionContext(
@@ -64,7 +64,7 @@ function contextOfEntries(entries: readonly Entry[], leafId: string | null | und
  * to the newest compaction's first kept entry or a root. When no entry of the window names the model or the thinking
  * level, reads on up the path and parses only entries that can name them.
  *
- * @param leafId id of the leaf; default: the log's own leaf
+ * @param leafId id of the leaf; default: the leaf at which the log opens
  * @throws EspalierError `unknown-entry`
  */
 export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
@@ -99,7 +99,7 @@ class PathReader {
     this.#started = leafId !== undefined;
   }
 
-  /** True when the whole log was read and the leaf was not found. */
+  /** True when all lines were taken and the leaf, or an entry to which its position refers, was not found. */
   get leafWasMissing(): boolean {
     return this.#started && this.#seekingLeaf && !this.#wanted.isNone;
   }
@@ -181,14 +181,14 @@ export interface PathWindow {
   leafId: string | null;
   /** Entries of the path, from the root side to the leaf. */
   entries: Entry[];
-  /** True when the window begins at a root, so that it is the whole path. */
+  /** True when the window is known to begin at a root, so that it is the whole path. */
   complete: boolean;
   /** Settings before the window's first entry. */
   before: Settings;
   /**
-   * Offset of the first line that was read, for a window that was read backwards from a log's bytes. Each byte from
-   * there on was read once, and none before it. 0 when the whole log was read in search of a setting that no entry
-   * names.
+   * Offset of the first line that was visited, for a window that was read backwards from a log's bytes; absent for
+   * other windows. Each byte from this offset on was read once. 0 when the whole log was read in search of a setting
+   * that no entry names.
    */
   readFrom?: number;
 }
@@ -229,14 +229,14 @@ export class PathWindowBuilder {
     return this.#closed && this.#modelKnown && this.#thinkingLevelKnown;
   }
 
-  /** Returns whether the next entry up the path has to be read, by its type. Entries that are not needed can be skipped. */
+  /** Returns whether the next entry up the path, which has this type, has to be passed to {@link take}. */
   needs(type: string): boolean {
     if (!this.#closed) return true;
     if (!this.#thinkingLevelKnown && THINKING_TYPES.has(type)) return true;
     return !this.#modelKnown && MODEL_TYPES.has(type);
   }
 
-  /** Returns the collected window. Call it once. */
+  /** Returns the collected window, which ends at `leafId`. Call it once. */
   finish(leafId: string | null): PathWindow {
     const entries = this.#window.reverse();
     return {
@@ -276,7 +276,7 @@ function typesNaming(setting: keyof Settings): ReadonlySet<string> {
   return new Set(entryKinds.filter(({ mayName }) => mayName?.includes(setting)).map(({ type }) => type));
 }
 
-/** Returns the end of a row's path from the index. Parses only lines that a context needs. -1 gives an empty window. */
+/** Returns the window of the path that ends in `row`. Parses only lines that a context needs. -1 gives an empty window. */
 export function pathWindowAt(tree: Tree, row: number): PathWindow {
   const builder = new PathWindowBuilder();
   for (let at = row; at >= 0 && !builder.done; at = tree.index.parent(at)) {

@@ -13,23 +13,26 @@ export interface BaseEntry {
   id: string;
   /** Id of the entry that this entry follows; null for a root. */
   parentId: string | null;
-  /** ISO 8601, UTC. */
+  /** Time at which the entry was made, ISO 8601, UTC. */
   timestamp: string;
   /** Id of the entry whose effect this entry reverts. Set on entries that an undo or a redo wrote. */
   undoes?: string;
 }
 
-/** The fields that the log fills in when they are left out. */
+/** Fields that an append fills in when they are left out. */
 export type FilledIn = "id" | "parentId" | "timestamp";
 
 /** An entry to append: `id`, `parentId` and `timestamp` may be left out. */
 export type NewEntry<E extends BaseEntry = BaseEntry> = Omit<E, FilledIn> & Partial<Pick<E, FilledIn>>;
 
-/** A change of the content that a model reads of an earlier entry. It applies from the edit's own entry on. */
+/** Change of an earlier entry's content in the context. It applies at the edit's own entry and at all entries below it. */
 export interface ContextEdit {
-  /** Id of the entry to change. It is above the edit on the same path. */
+  /** Id of the entry to change: an entry above the edit on the same path. */
   targetId: string;
-  /** Null removes the entry from the context. Otherwise this content replaces the entry's own, and the role stays. */
+  /**
+   * Null removes the entry's messages from the context. Otherwise this content replaces that of its user, assistant,
+   * toolResult and custom messages; the roles stay, and messages of other roles stay as they are.
+   */
   replacement: null | { content: UserContent };
 }
 
@@ -43,13 +46,16 @@ export interface Settings {
 
 /** Behaviour of a kind of entry; everything but `movesLeaf` is optional. */
 export interface EntryBehaviour<E extends BaseEntry> {
-  /** False for entries outside the conversation (labels, names, usage). Appending such an entry does not move the leaf. */
+  /**
+   * True when an appended entry of this kind becomes the leaf. False for entries outside the conversation (labels,
+   * names, usage), and for a kind with `leafTarget`, which moves the leaf to another entry.
+   */
   movesLeaf: boolean;
-  /** Messages of the entry for a model, before edits. None by default. */
+  /** Messages of the entry for a model, before edits. Default: none. Not called for an entry with a `problem`. */
   toMessages?(entry: E): ContextMessage[];
   /**
-   * Id of the first entry that stays visible. Entries before it on the path are hidden; the entry's own id hides all of
-   * them.
+   * Id of the first entry that stays visible. All entries above that entry on the path are hidden. With the id of the
+   * compaction itself, all entries above the compaction are hidden. An id that is not on the path has no effect.
    */
   firstKept?(entry: E): string;
   /** Edit that this entry makes to another entry. */
@@ -58,7 +64,7 @@ export interface EntryBehaviour<E extends BaseEntry> {
   settings?(entry: E): Partial<Settings>;
   /** Settings that entries of this kind can name. A search for a setting up the path skips all other kinds. Default: none. */
   mayName?: readonly (keyof Settings)[];
-  /** Id of the new leaf, for an entry that moves the leaf. */
+  /** Id of the new leaf, for a kind that moves the leaf to another entry; null for the position before the first entry. */
   leafTarget?(entry: E): string | null;
   /**
    * Durability of an append of this entry, unless the caller chooses another. Default `flush`. Use `fsync` for content
@@ -80,7 +86,7 @@ export interface EntryKind<E extends BaseEntry = BaseEntry> extends EntryBehavio
    * type with a `problem`: any of its fields can be missing.
    */
   is(entry: BaseEntry): entry is E;
-  /** Makes a new entry of this kind. The log adds the id, the parent and the timestamp. */
+  /** Makes a new entry of this kind. An append adds the id, the parent and the timestamp where they are missing. */
   of(fields: Omit<E, FilledIn | "type"> & Partial<Pick<E, FilledIn>>): NewEntry<E>;
 }
 
@@ -99,8 +105,8 @@ export function defineEntry<E extends BaseEntry>(
 }
 
 /**
- * Returns a draft with its missing fields. The four common fields come first in the line, in any order of the draft,
- * because readers look for them there.
+ * Returns an entry: the draft, with its missing id, parent (`leafId`) and timestamp (`now`) filled in. The four common
+ * fields come first in the line, whatever their order in the draft, because readers look for them there.
  */
 export function fillIn(draft: NewEntry, leafId: string | null, now: string): BaseEntry {
   const entry = { type: "", id: "", parentId: leafId, timestamp: now, ...(draft as Partial<BaseEntry>) };
@@ -112,8 +118,8 @@ export function fillIn(draft: NewEntry, leafId: string | null, now: string): Bas
 }
 
 /**
- * Runs `read`, which reads a caller's drafts: a getter of a draft can throw any value.
- * @throws EspalierError `invalid-entry` for an error without a code of its own
+ * Returns the result of `read`, which reads a caller's drafts: a getter of a draft can throw any value.
+ * @throws EspalierError `invalid-entry` for every thrown value except an error with a `code`, which is thrown unchanged
  */
 export function readDrafts<Result>(read: () => Result): Result {
   try {
@@ -126,7 +132,7 @@ export function readDrafts<Result>(read: () => Result): Result {
   }
 }
 
-/** Returns the fields of an entry's kind: all but `type` and the fields that the log fills in. */
+/** Returns the fields of an entry's kind: all except `type`, `id`, `parentId` and `timestamp`. */
 export function entryFields(entry: BaseEntry): Record<string, unknown> {
   const { type: _type, id: _id, parentId: _parentId, timestamp: _timestamp, ...fields } = entry;
   return fields;
@@ -141,12 +147,12 @@ export const ID_LENGTH = 12;
 /** Returns a new random id for an entry or a session: {@link ID_LENGTH} letters and digits. */
 export const createId: () => string = /* @__PURE__ */ customAlphabet(ID_ALPHABET, ID_LENGTH);
 
-/** Pattern of a session id, which becomes part of a file name. */
+/** Pattern of a session id, which becomes part of a file name. It has no limit of length. */
 const SESSION_ID = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/;
 
 /**
- * Returns whether an id is safe as a part of a file name: 1 to 128 characters of `[A-Za-z0-9._-]`, with a letter or a
- * digit at each end.
+ * Returns whether an id is safe as a part of a file name: 1 to 128 characters of `[A-Za-z0-9._-]`, with a letter or
+ * digit at both ends.
  */
 export function isSessionId(id: string): boolean {
   return id.length <= 128 && SESSION_ID.test(id);
@@ -164,14 +170,15 @@ export function deriveId(sessionId: string, lineNumber: number): string {
     low = Math.imul(low ^ code, 0x01000193);
     high = Math.imul(high ^ (code + 0x9e3779b9), 0x85ebca6b) ^ (high >>> 13);
   }
-  // 64 bits end after 11 characters. The line number fills the last character and keeps the ids of two lines different.
+  // Two hashes have 64 of the 71 bits of an id. The line number is the lowest word: ids of lines less than 4,096 (the
+  // power of two in 62^12) apart always differ.
   const rest = [mixBits(high), mixBits(low ^ high), lineNumber >>> 0];
   let id = "";
   for (let i = 0; i < ID_LENGTH; i++) id += ID_ALPHABET[divide(rest, ID_ALPHABET.length)];
   return id;
 }
 
-/** Divides a number of several 32-bit words, the highest word first, in place; returns the remainder. */
+/** Divides a number in place and returns the remainder. `words` are its 32-bit words, the highest first. */
 function divide(words: number[], by: number): number {
   let left = 0;
   for (let at = 0; at < words.length; at++) {
@@ -211,7 +218,9 @@ export const FORMAT_VERSION = 3;
 
 /** Origin of a session that is a fork or the run of a sub-agent. */
 export interface ParentLink {
+  /** Id of the session from which this one was forked, or for which the sub-agent works. */
   sessionId: string;
+  /** Id of the entry in that session; null when there is none. */
   entryId: string | null;
   kind: "fork" | "subagent";
 }
@@ -230,7 +239,7 @@ export interface SessionHeader {
   type: "session";
   version: number;
   id: string;
-  /** ISO 8601, UTC. */
+  /** Time at which the session was created, ISO 8601, UTC. */
   timestamp: string;
   /** Working folder of the agent. */
   cwd: string;
@@ -264,21 +273,25 @@ export function parseHeader(value: unknown): SessionHeader | undefined {
 export const WRITER = "espalier/0.1.0";
 
 /**
- * Kinds of damage in a log. A log with any of them can still be read.
+ * Kinds of problems in a log. A log with any of them can still be read. {@link isDamage} separates damage from
+ * information.
  *
- * - `torn-tail`: the last line has no newline and does not parse, because a write was cut off
+ * - `torn-tail`: the last line has no newline and is not an entry, because a write was cut off; it does not count
  * - `unterminated-tail`: the last line has no newline, but parses; it counts
- * - `corrupt`: a line that is not an entry, or whose body cannot be read
- * - `salvaged`: an entry found after a torn one on the same line
+ * - `corrupt`: a line, or a part of one, that is not an entry. A whole line whose type, id and parent can be read keeps
+ *   its position in the tree, without content
+ * - `salvaged`: an entry after a torn one on the same line; it counts
  * - `glued`: an entry on the line of a whole header or entry, without a newline between them; both count
- * - `duplicate-id`: an entry with the id of an earlier entry
+ * - `duplicate-id`: an entry with the id of an earlier, different entry; both count
  * - `identical-duplicate`: the same line a second time; it counts once
- * - `orphan`: the parent is missing, is further down in the file, or is the entry itself; the entry counts as a root
- * - `bad-reference`: a first kept entry, edit, label or leaf that names no entry above it; for the first two, no entry
- *   above it on its path
- * - `invalid-entry`: an entry of a known type without a field that its type needs
- * - `duplicate-header`: a second header line
- * - `no-header`, `version`: the log can be read, but not written
+ * - `orphan`: no entry above has the parent's id: the parent is missing, is further down in the file, or is the entry
+ *   itself; the entry counts as a root
+ * - `bad-reference`: a label or leaf entry that names no entry above it in the file, or a compaction or edit that names
+ *   no entry above it on its path
+ * - `invalid-entry`: an entry of a known type with a missing or wrong field, according to the `problem` of its kind
+ * - `duplicate-header`: a header after the first header or entry; it does not count
+ * - `no-header`: an entry comes before any header; the log can be read, but not written
+ * - `version`: the format is newer than this program writes; the log can be read, but not written
  * - `blank-beginning`: blank lines before the header; they have no meaning
  * - `large-line`, `large-file`: not damage, reported as information
  */
@@ -300,14 +313,14 @@ export type SessionIssueKind =
   | "large-line"
   | "large-file";
 
-/** One problem of a line, and its position. The message never quotes the line. */
+/** One problem of a line, and its position. The message never quotes the content of an entry. */
 export interface SessionIssue {
   kind: SessionIssueKind;
   /** Line number, from 1; null when lines were not counted, as for a reference to a missing entry. */
   line: number | null;
-  /** Offset of the line's first byte. */
+  /** Offset of the first byte of the line, or of the part of the line that has the problem. */
   offset: number;
-  /** Id of the entry with the problem; null when there is no such entry. */
+  /** Id of the entry with the problem; null when the problem is not that of one entry, or the id cannot be read. */
   id: string | null;
   message: string;
 }
@@ -326,7 +339,7 @@ export function isDamage(issue: SessionIssue): boolean {
   return !HARMLESS.has(issue.kind);
 }
 
-/** Returns whether a log with this header is in a format older than the current one. */
+/** Returns whether a log with this header is in a format older than the current one; false without a header. */
 export const isOldFormat = (header: SessionHeader | undefined): header is SessionHeader =>
   header !== undefined && header.version < FORMAT_VERSION;
 
@@ -370,9 +383,9 @@ export function sessionRef(ref: SessionRef): { id: string } | { file: string } {
   );
 }
 
-/** Formats 124661 as 124,661. */
+/** Returns a count with commas between thousands: 124,661. */
 export const formatCount = (count: number): string => count.toLocaleString("en-US");
 
-/** Formats a count with its noun: "1 message", "914 messages". */
+/** Returns a count with its noun: "1 message", "914 messages". `plural` defaults to the noun with an `s`. */
 export const formatMany = (count: number, noun: string, plural = `${noun}s`): string =>
   `${formatCount(count)} ${count === 1 ? noun : plural}`;

@@ -1,13 +1,13 @@
 import { EspalierError, type EspalierErrorCode, type LeaseHolder } from "@espalier/jsonl-stream";
 
-/** Error of an append that requires the log to be unchanged, when the log has grown. */
+/** Error `moved` of an append with `ifUnchanged` to a log that has grown. */
 export const grown = (ref: string): EspalierError =>
   new EspalierError(
     "moved",
     `Another writer appended to ${ref} in the meantime; nothing was written. Read the new entries, and try again.`,
   );
 
-/** Error of an append that expected the leaf `from` when the leaf is `leafId`. */
+/** Error `moved` of an append that required the leaf `from`, when the leaf is `leafId`. */
 export const moved = (from: string | null, leafId: string | null): EspalierError =>
   new EspalierError(
     "moved",
@@ -36,26 +36,26 @@ const OF_THE_LOG: ReadonlySet<EspalierErrorCode> = new Set([
   "queue-full",
 ] satisfies EspalierErrorCode[]);
 
-/** Returns whether a value is an error of the log itself: the log cannot be read or written. */
+/** Returns whether a thrown value is an error of the log itself: the log cannot be read or written, or has moved. */
 export const isLogError = (thrown: unknown): thrown is EspalierError =>
   thrown instanceof EspalierError && OF_THE_LOG.has(thrown.code);
 
-/** Error of a write to a closed log. */
+/** Error `closed` of a write to a closed log. */
 export const closedError = (): EspalierError =>
   new EspalierError("closed", "The session was closed; open it again to write.");
 
-/** Error of a write to a log that was opened for reading. */
+/** Error `read-only` of a write to a log that was opened for reading. */
 export const readOnlyError = (what = "The session"): EspalierError =>
   new EspalierError("read-only", `${what} was opened for reading; open it for writing.`);
 
-/** Error of a new session whose id is taken; `place` says where the other session is. */
+/** Error `exists` of a new session whose id is taken. `place` describes the other session, for the message. */
 export const idTakenError = (id: string, place = ""): EspalierError =>
   new EspalierError(
     "exists",
     `A session with the id ${id} already exists${place && `, ${place}`}; open it, or leave the id out to get a fresh one.`,
   );
 
-/** Error of a lease that is held by another writer. A holder without a process number is in this process. */
+/** Error `busy` of a session whose lease another writer holds. A holder with `pid` 0 is in this process. */
 export function busyError(
   ref: string,
   holder: LeaseHolder,

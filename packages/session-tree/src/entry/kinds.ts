@@ -11,8 +11,8 @@ import type {
 } from "./message.ts";
 
 /**
- * Kind of {@link MessageEntry}: adds its message to the context. Messages of users and models are written with `fsync`,
- * tool results with `flush`.
+ * Kind of {@link MessageEntry}: adds its message to the context. An answer also sets the model of the path. Messages of
+ * users and models are written with `fsync`, all others with `flush`.
  */
 export const message = defineEntry<MessageEntry>("message", {
   movesLeaf: true,
@@ -26,7 +26,10 @@ export const message = defineEntry<MessageEntry>("message", {
       : undefined,
 });
 
-/** Kind of {@link CompactionEntry}: adds its summary to the context and hides everything before `firstKeptEntryId`. */
+/**
+ * Kind of {@link CompactionEntry}: adds its system message, if it has one, and its summary to the context, and hides
+ * the entries of its path above `firstKeptEntryId`. The settings in its `details` apply from it on.
+ */
 export const compaction = defineEntry<CompactionEntry>("compaction", {
   movesLeaf: true,
   toMessages: ({ summary, tokensBefore, timestamp, systemMessage }) => [
@@ -50,7 +53,10 @@ export const compaction = defineEntry<CompactionEntry>("compaction", {
         : undefined,
 });
 
-/** Kind of {@link BranchSummaryEntry}: adds its summary to the context, as a `branchSummary` message. */
+/**
+ * Kind of {@link BranchSummaryEntry}: adds its summary to the context, as a `branchSummary` message, unless it is
+ * empty.
+ */
 export const branchSummary = defineEntry<BranchSummaryEntry>("branch_summary", {
   movesLeaf: true,
   toMessages: ({ summary, fromId, timestamp }) =>
@@ -75,7 +81,10 @@ export const customMessage = defineEntry<CustomMessageEntry>("custom_message", {
   problem: (entry) => (typeof entry.customType !== "string" ? "`customType` is not text" : undefined),
 });
 
-/** Kind of {@link ContextEditEntry}: adds no message to the context. The newest edit of a target on a path counts. */
+/**
+ * Kind of {@link ContextEditEntry}: adds no message to the context, and changes those of its target. Of several edits
+ * of one target on a path, only the newest counts.
+ */
 export const contextEdit = defineEntry<ContextEditEntry>("context_edit", {
   movesLeaf: true,
   edit: ({ targetId, replacement }) => ({ targetId, replacement }),
@@ -137,7 +146,10 @@ export const usage = defineEntry<UsageEntry>("usage", {
     typeof entry.usage !== "object" || entry.usage === null ? "`usage` is missing" : undefined,
 });
 
-/** Kind of {@link LeafEntry}: adds no message to the context, and is never the leaf itself. */
+/**
+ * Kind of {@link LeafEntry}: moves the leaf to its target. It adds no message to the context and is never the leaf
+ * itself.
+ */
 export const leaf = defineEntry<LeafEntry>("leaf", {
   movesLeaf: false,
   // Without a valid target the parent is the target, as for a reader that does not know leaf entries.
@@ -151,7 +163,7 @@ export const leaf = defineEntry<LeafEntry>("leaf", {
         : undefined,
 });
 
-/** All kinds of the format. The index of a kind is its code in the columns of a tree; code 0 is for all unknown types. */
+/** All kinds of the format. The index of a kind is its code in a tree's index; code 0 is the kind of all unknown types. */
 export const entryKinds: readonly EntryKind[] = [
   defineEntry<BaseEntry>("", { movesLeaf: true }),
   message,
@@ -201,7 +213,10 @@ export class OwnKinds {
   readonly #byType = new Map<string, EntryKind>();
   readonly #given = new Set<EntryKind>();
 
-  /** @throws EspalierError `bad-kind` for an invalid kind, `exists` for a type that another kind has */
+  /**
+   * Registers a kind. A second call with the same kind does nothing.
+   * @throws EspalierError `bad-kind` for an invalid kind, `exists` for a type that another kind has
+   */
   add(kind: EntryKind): void {
     refuseKind(kind);
     if (this.#given.has(kind)) return;
@@ -218,7 +233,7 @@ export class OwnKinds {
     this.#given.add(kind);
   }
 
-  /** Sets the kind of an entry if the session has one registered for its type; returns the entry. */
+  /** Sets the kind of an entry when a kind is registered for its type. Returns the same entry. */
   adopt<E extends BaseEntry>(entry: E): E {
     const kind = this.#byType.get(entry.type);
     if (kind) adoptEntry(entry, kind);
@@ -245,8 +260,8 @@ function refuseKind(kind: EntryKind): void {
 }
 
 /**
- * Returns the problem of an entry of a registered kind: the problem that the kind returns, or a failure of the kind
- * itself.
+ * Returns the problem of an entry of a registered kind: the problem that the kind returns, a function of the kind that
+ * throws, or a result of `toMessages` or `draw` of a wrong type. Undefined when there is none.
  */
 function problemOf(kind: EntryKind, entry: BaseEntry): string | undefined {
   try {
@@ -325,7 +340,7 @@ export function isMessage<Role extends StoredMessage["role"]>(
 export interface CompactionEntry extends BaseEntry {
   type: "compaction";
   summary: string;
-  /** Id of the first entry that stays visible; the compaction's own id hides everything before it. */
+  /** Id of the first entry that stays visible. With the compaction's own id, no entry above the compaction stays. */
   firstKeptEntryId: string;
   /** Size of the context before the compaction, in tokens of the policy's estimator. */
   tokensBefore: number;
@@ -363,7 +378,10 @@ function recordedSettings(details: unknown) {
 export interface BranchSummaryEntry extends BaseEntry {
   type: "branch_summary";
   summary: string;
-  /** Id of the leaf of the abandoned branch. In files of Pi before 0.84.3: the destination. */
+  /**
+   * Id of the leaf of the abandoned branch; empty when that leaf was before the first entry. In files of Pi before
+   * 0.84.3: the destination.
+   */
   fromId: string;
   /** Record of the writer: files, a merge. It is never sent to a model. */
   details?: unknown;
@@ -420,16 +438,18 @@ export function isCustom(entry: BaseEntry, customType: string): entry is CustomE
   return custom.is(entry) && entry.customType === customType;
 }
 
-/** A name for an entry of the tree. The last label in file order wins; a label entry without `label` clears it. */
+/** A name for an entry of the tree. The last label entry of a target in file order wins, over all branches. */
 export interface LabelEntry extends BaseEntry {
   type: "label";
+  /** Id of the named entry. */
   targetId: string;
+  /** Absent or empty: the target has no label any more. */
   label?: string;
   /** Id of the navigation that set the label. An undo skips such a label, and the label stays. */
   navigation?: string;
 }
 
-/** The session's name. The last one in file order wins. */
+/** The session's name. The last entry of this kind in file order wins, over all branches. */
 export interface SessionInfoEntry extends BaseEntry {
   type: "session_info";
   /** Absent or empty: the session has no name any more. Espalier always writes it, as the format requires. */
@@ -447,11 +467,11 @@ export interface UsageEntry extends BaseEntry {
 }
 
 /**
- * Sets the leaf: the only addition of Espalier to the format. Its parent is its target, so a reader that takes the last
- * line for the leaf gets the same leaf.
+ * Sets the leaf: the only addition of Espalier to the format. Its parent is its target, so a reader that does not know
+ * this type continues the same path.
  */
 export interface LeafEntry extends BaseEntry {
   type: "leaf";
-  /** Null: before the first entry. */
+  /** Id of the new leaf; null for the position before the first entry. */
   targetId: string | null;
 }

@@ -117,7 +117,10 @@ function judge(value: unknown, from: number): SessionLine {
     : { is: "entry", entry: normalize(value as Entry), from };
 }
 
-/** Returns the reason why a parsed value is not an entry. The `problem` of a known kind checks the other fields. */
+/**
+ * Returns the reason why a parsed value is not an entry; undefined when it is one. Checks only `type`, `id` and
+ * `parentId`: the `problem` of a kind checks the other fields.
+ */
 export function shapeProblem(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value))
     return "The line is not a JSON object";
@@ -156,7 +159,7 @@ export class EntryScan {
   parentStart = -1;
   /** Position of the closing quote of the parent's id; -1 when the parent is null. */
   parentEnd = -1;
-  /** End of the scan. The bytes after it were not read. */
+  /** Position after the last of the three values. The bytes after it were not scanned. */
   stop = 0;
 }
 
@@ -381,14 +384,14 @@ export function equalsText(bytes: Uint8Array, start: number, end: number, text: 
 }
 
 /**
- * Returns the line of a header. A header given as its line is returned unchanged. Throws EspalierError for a header
- * that JSON cannot represent.
+ * Returns the line of a header. A header given as its line is returned unchanged.
+ * @throws EspalierError `not-json`, `too-deep`, `line-too-long` for a header that cannot be written as a line
  */
 export function headerLine(header: SessionHeader | string): string {
   return typeof header === "string" ? header : formatLine(header);
 }
 
-/** Returns a header that may be given as its line. Throws `invalid-entry` for a line that is not a header. */
+/** Returns a header; parses it when it is given as its line. Throws `invalid-entry` for a line that is not a header. */
 export function parsedHeader(header: SessionHeader | string): SessionHeader {
   if (typeof header !== "string") return header;
   const line = parseLine(new TextEncoder().encode(header));
@@ -402,7 +405,8 @@ const BLOCK = 4 * 1024;
 
 /**
  * Returns the header of a log: its first header before any entry. Torn or foreign lines before it are skipped.
- * Undefined when an entry comes first; such a log can only be read. For authors of stores: `SessionLog.header`.
+ * Undefined when an entry comes first or there is no header; such a log can only be read. For authors of stores:
+ * `SessionLog.header`.
  */
 export function firstHeader(view: ByteView): SessionHeader | undefined {
   let header: SessionHeader | undefined;
@@ -424,8 +428,8 @@ export function firstHeader(view: ByteView): SessionHeader | undefined {
 export const DAMAGED = "damaged";
 
 /**
- * Returns the placeholder for an entry that was scanned and cannot be parsed: it has the entry's id and parent, and no
- * content.
+ * Returns the placeholder for an entry that was scanned and cannot be parsed: type {@link DAMAGED}, the entry's id and
+ * parent, an empty timestamp, and no content.
  */
 export function placeholder(bytes: Uint8Array, scan: EntryScan): Entry {
   return { type: DAMAGED, id: idIn(bytes, scan), parentId: parentIn(bytes, scan), timestamp: "" };

@@ -61,7 +61,7 @@ export interface Usage {
   cacheRead: number;
   /** Tokens of the prompt that were written to the cache. */
   cacheWrite: number;
-  /** Sum of the four counts; absent when the provider gave none. */
+  /** Sum of the four counts; absent when the provider gave no sum. */
   totalTokens?: number;
   /** US dollars; absent when the prices were unknown. */
   cost?: { input?: number; output?: number; cacheRead?: number; cacheWrite?: number; total?: number };
@@ -76,8 +76,9 @@ export interface UserMessage {
 }
 
 /**
- * Reason why an answer ended. `error` and `aborted` answers are kept in the file and left out of every request. A
- * `deferred` answer was paused by its provider, which continues it in the next request.
+ * Reason why an answer ended. `error` and `aborted` answers are kept in the file and left out of every request.
+ * `length`: the provider cut the answer at its limit. `deferred`: the provider paused the answer, and continues it in
+ * the next request.
  */
 export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted" | "deferred";
 
@@ -184,7 +185,7 @@ export interface BranchSummaryMessage {
   timestamp: number;
 }
 
-/** A message of a `message` entry. */
+/** Message that a `message` entry holds. */
 export type StoredMessage =
   | UserMessage
   | AssistantMessage
@@ -200,8 +201,8 @@ export type ContextMessage = StoredMessage | CompactionSummaryMessage | BranchSu
 export type ContentBlock = TextBlock | ImageBlock | ThinkingBlock | ToolCallBlock;
 
 /**
- * Returns the blocks of a message's content. A string counts as one text block; any other value that is not an array
- * has no blocks. Items of an array that are not objects with a `type` are skipped.
+ * Returns the blocks of a message's content. A string counts as one text block; an empty string, and any other value
+ * that is not an array, has no blocks. Items of an array that are not objects with a `type` are skipped.
  */
 export function contentBlocks(message: ContextMessage | { content?: unknown }): ContentBlock[] {
   const { content } = message as { content?: unknown };
@@ -218,14 +219,17 @@ export function contentBlocks(message: ContextMessage | { content?: unknown }): 
  */
 export const isPicture = ({ type }: { type: string }): boolean => type === "image" || type === "imageUrl";
 
-/** Returns the text blocks of a message, joined by newlines. Calls, thinking and images are not text. */
+/**
+ * Returns the text of a message: its text blocks, joined by newlines; of a summary, the summary; of a shell run, the
+ * command and its output. Calls, thinking and images are not text.
+ */
 export function messageText(message: ContextMessage): string {
   if (message.role === "bashExecution") return `${fieldText(message.command)}\n${fieldText(message.output)}`;
   if (message.role === "compactionSummary" || message.role === "branchSummary") return message.summary ?? "";
   return contentText(message);
 }
 
-/** Returns the text blocks of a content, joined by newlines. */
+/** Returns the text blocks of a content, joined by newlines; an empty text when there are none. */
 export function contentText(message: { content?: unknown }): string {
   const texts: string[] = [];
   for (const block of contentBlocks(message))
@@ -239,7 +243,7 @@ export function toolCalls(message: ContextMessage): ToolCallBlock[] {
   return contentBlocks(message).filter((block): block is ToolCallBlock => block.type === "toolCall");
 }
 
-/** Returns whether a message is an answer that failed or was aborted, and so is not part of the conversation. */
+/** Returns whether a message is an answer that failed or was aborted. Requests leave out such an answer. */
 export function isFailedAnswer(message: ContextMessage): boolean {
   return message.role === "assistant" && (message.stopReason === "error" || message.stopReason === "aborted");
 }
@@ -249,7 +253,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Returns the JSON object that a signature holds; undefined when the signature is not one. */
+/** Returns the object that a signature holds as JSON; undefined for any other signature. */
 export function parsedItem(signature: unknown): Record<string, unknown> | undefined {
   if (typeof signature !== "string" || !/^\s*\{/.test(signature)) return undefined;
   try {

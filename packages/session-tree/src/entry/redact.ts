@@ -7,8 +7,8 @@ import { redactText } from "./redact-text.ts";
 export type Redact = (text: string) => string;
 
 /**
- * Treatment of a field: kept, redacted as a name ({@link Redactor.name}), or passed to a function. Undefined: redacted
- * as text of people or tools.
+ * Treatment of a field: `keep` leaves it unchanged, `name` redacts it as a name ({@link Redactor.name}), a function
+ * returns the new value. Undefined: every text in it is redacted ({@link Redactor.deep}).
  */
 export type FieldRule = "keep" | "name" | ((value: unknown, redactor: Redactor) => unknown) | undefined;
 
@@ -62,14 +62,15 @@ export class Redactor {
     this.#tooDeep = tooDeep ?? ((value) => this.#asText(value));
   }
 
-  /** Redacts one text. */
+  /** Returns one text without its secrets; an id unchanged. */
   text(text: string): string {
     return text === "" || this.#isId(text) ? text : this.#redact(text);
   }
 
   /**
-   * Redacts a name. A name with a key becomes letters, digits and `_`, which every provider accepts as the name of a
-   * tool.
+   * Redacts a name, only when it has at least 12 characters and holds a well-known key (`redactText`). The new name has
+   * only letters, digits and `_`, which every provider accepts as the name of a tool. Redacts any other value with
+   * {@link deep}.
    */
   name(value: unknown): unknown {
     if (typeof value !== "string" || this.#isId(value)) return this.deep(value);
@@ -86,7 +87,10 @@ export class Redactor {
     return this.fields(value, (name) => (isMedia && name === "data" ? keepText : undefined));
   }
 
-  /** Redacts the fields of an object by rules. Redacts any other value with {@link deep}. */
+  /**
+   * Redacts the fields of an object by rules, and the names of its fields that hold a well-known key. Redacts a text or
+   * an array with {@link deep}. Returns any other value unchanged.
+   */
   fields(value: unknown, ruleOf: (name: string) => FieldRule): unknown {
     if (Array.isArray(value)) return this.deep(value);
     if (typeof value === "string") return this.text(value);
@@ -251,20 +255,24 @@ export function redactEntry<Drafted extends NewEntry | Entry>(entry: Drafted, re
   return redactor.fields(entry, ENTRY) as Drafted;
 }
 
-/** Returns a message without secrets; the same object when it has none. */
+/** Returns a message without secrets, by the rules of {@link redactEntry}; the same object when it has none. */
 export function redactMessage<Message extends ContextMessage>(message: Message, redactor: Redactor): Message {
   return redactor.fields(message, MESSAGE) as Message;
 }
 
 /**
- * Returns the folder for a new session's header: the same folder, or its redacted form when it holds a well-known key.
- * The same folder always gives the same text, so a search by folder finds all of its sessions.
+ * Returns the folder for a new session's header: the same folder, or its redacted form when it holds a well-known key;
+ * always the same folder when `redact` is false. The same folder always gives the same text, so a search by folder
+ * finds all of its sessions.
  */
 export function redactFolder(folder: string, redact: Redact | false = redactText): string {
   return redact && redactText(folder) !== folder ? redact(folder) : folder;
 }
 
-/** Returns a header without secrets. Its folder is redacted too, because paths can hold names of people. */
+/**
+ * Returns a header without secrets; the same object when it has none. Its folder is redacted like any text, because
+ * paths can hold names of people.
+ */
 export function redactHeader(header: SessionHeader, redactor: Redactor): SessionHeader {
   return redactor.fields(header, HEADER) as SessionHeader;
 }

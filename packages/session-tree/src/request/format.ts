@@ -28,13 +28,13 @@ export interface RequestFormat<Request> {
   /** Maximum length of a tool's name, in characters, with the same alphabet. */
   readonly toolNameLength: number;
   /**
-   * Returns whether the provider can read this thinking block. With false, the thinking of the answer is left out.
+   * Returns whether the provider can read this thinking block. With false, all thinking of the answer is left out.
    * Called only for answers of the same model whose prefix is unchanged or that belong to a running tool loop.
    */
   acceptsThinking(block: ThinkingBlock, answer: AssistantMessage): boolean;
-  /** Returns the context to heal in place of `context`. Default: `context` itself. */
+  /** Returns the context that is healed and sent in place of `context`. Default: `context` itself. */
   prepare?(context: SessionContext, model: SessionContext["model"]): SessionContext;
-  /** Writes the request. A pure function. Later turns do not change how a turn is written, except for the last turn. */
+  /** Returns the request. Pure. Each turn except the last one is written the same way, whatever turns follow it. */
   render(conversation: Conversation): Request;
   /**
    * Returns data that only this provider knows, in the form of its API: the whole block for a block, the additional
@@ -151,6 +151,7 @@ export interface CallerPrompt {
   system?: string | undefined;
   /** Tools, put before the session's own. They replace session tools with the same name. */
   tools?: readonly ToolDefinition[] | undefined;
+  /** Maximum length of a tool's name, in characters. */
   toolNameLength: number;
 }
 
@@ -183,9 +184,10 @@ const OTHER_SCHEMAS = ["input_schema", "inputSchema", "schema", "args", "argumen
 const SAYING_MORE = ["properties", "$ref", "anyOf", "oneOf", "allOf", "additionalProperties"];
 
 /**
- * Refuses tools whose arguments would be lost in the request.
+ * Throws for a tool whose arguments would be lost in the request.
  *
- * @throws EspalierError `bad-tool`
+ * @throws EspalierError `bad-tool` when a tool is not an object, has its schema under another name than `parameters`,
+ * or has `parameters` that are not the JSON Schema of an object
  */
 export function refuseEmptySchemas(tools: readonly ToolDefinition[] | undefined): void {
   for (const tool of tools ?? []) {
@@ -221,7 +223,10 @@ function schemaProblem(tool: unknown): string | undefined {
     : "its `parameters` are not the schema of an object";
 }
 
-/** Applies all system messages of a context in order, as {@link foldSystem} does. */
+/**
+ * Returns the parts of all system messages of a context, applied in order: all texts, the current sections by name, and
+ * the current tools by their stored names. The values are as stored and not checked.
+ */
 export function systemParts(messages: readonly ContextMessage[]) {
   const texts: string[] = [];
   const sections = new Map<string, unknown>();
@@ -303,7 +308,7 @@ export function validToolName(name: unknown, length: number): string {
 const WHITE_SPACE = /[\s\x1c-\x1f\x85]/;
 const VISIBLE = /[^\s\x1c-\x1f\x85]/;
 
-/** Returns whether a text has no visible characters. Providers refuse such a block. */
+/** Returns whether a text has only white space, or nothing. Providers refuse such a block. */
 export function isBlank(text: string): boolean {
   return !VISIBLE.test(text);
 }

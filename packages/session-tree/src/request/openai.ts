@@ -40,7 +40,7 @@ export interface OpenaiChatTool {
  * Format of OpenAI's Chat Completions API, which many other servers support too. Call ids have at most 40 characters,
  * names 64. Thinking cannot be sent. Texts of one turn are joined to one string with blank lines between them, because
  * some servers accept only strings. A turn with images is a list of parts. Images of tool results follow the results in
- * a user message. The API cannot mark a result as failed; its text says so.
+ * a user message. The API cannot mark a result as failed: only the result's own text can show the failure.
  */
 export const openaiChatFormat: RequestFormat<OpenaiChatRequest> = {
   callIdLength: 40,
@@ -152,7 +152,7 @@ export interface OpenaiResponsesTool {
  * their item ids, because the API would look for stored items with these ids and for their former neighbours. Reasoning
  * is sent with its id, which the API requires, and with its encrypted content, so that the API does not look for a
  * stored item ("Item with id 'rs_…' not found"). Reasoning without an id or encrypted content is left out. The API
- * cannot mark a result as failed; its text says so.
+ * cannot mark a result as failed: only the result's own text can show the failure.
  */
 export const openaiResponsesFormat: RequestFormat<OpenaiResponsesRequest> = {
   callIdLength: 64,

@@ -33,13 +33,16 @@ import { bashExecutionText, branchSummaryText, compactionSummaryText } from "./w
 
 /** Options for building a request. */
 export interface RequestOptions<Request> {
+  /** Format of the provider's API. */
   format: RequestFormat<Request>;
-  /** Model that will read the request. Default: the context's model. Thinking of other models is left out. */
+  /**
+   * Model that will read the request. Default: the context's. Thinking of other models is left out; all of it for null.
+   */
   model?: SessionContext["model"] | undefined;
   /** System prompt of the caller. It is put before the text of the session's system messages. */
   system?: string | undefined;
   /**
-   * Tools of the caller. They are put before the tools that the session's system messages declare, and replace tools
+   * Tools of the caller. They are put before the tools that the session's system messages declare, and replace those
    * with the same name.
    */
   tools?: readonly ToolDefinition[] | undefined;
@@ -51,7 +54,8 @@ export interface RequestOptions<Request> {
  * changed. Arguments of calls and schemas of tools can be the stored objects themselves: add fields to the request, and
  * do not change these objects.
  *
- * @throws EspalierError `empty-context` when no message of the context has content for a model; `bad-tool`
+ * @throws EspalierError `empty-context` when no message of the context has content for a model; `bad-tool` when a tool
+ * of the caller would be sent with an empty schema
  */
 export function buildRequest<Request>(context: SessionContext, options: RequestOptions<Request>): Request {
   const { format, model = context.model, system, tools } = options;
@@ -131,10 +135,11 @@ export function heal(
 }
 
 /**
- * Returns the index of the first answer of a tool loop that is still running: the first answer after the last text of
- * the user that is not among results. Returns the end of the list when the last answer has no calls. A provider with
- * thinking requires the thinking of these answers, even after a compaction or an edit before them ("a final `assistant`
- * message must start with a thinking block").
+ * Returns the index at which a tool loop that is still running begins: after the user's message that started the loop.
+ * Messages of the user between the loop's answers do not start another one. Returns the length of the list when no loop
+ * is running: the last answer has no calls. Failed answers are ignored. A provider with thinking requires the thinking
+ * of the loop's answers, even after a compaction or an edit before them ("a final `assistant` message must start with a
+ * thinking block").
  */
 export function runningLoop(messages: readonly ContextMessage[]): number {
   let words = -1;
@@ -454,8 +459,9 @@ function mediaTypeOf(data: string): PictureType | undefined {
 const IMAGES_FOLLOW = "(see the images that follow)";
 
 /**
- * Splits a result for providers that accept only text in results. Returns its texts, and the blocks to put after all
- * results: its images, after a text that names the call.
+ * Splits a result for providers that accept only text in results. `texts` are its texts, or a note about the images
+ * when it has only images. `following` are the blocks to put after all results: a text that names the call, then the
+ * images; empty for a result without images.
  */
 export function detachImages(result: HealedResult): {
   texts: (HealedText | OpaqueBlock)[];

@@ -54,7 +54,7 @@ const seen = new WeakMap<readonly ContextMessage[], Seen>();
 
 /**
  * Returns the sum of {@link estimateBytes}. For a list that has grown since the last call, only the new messages are
- * measured.
+ * measured: a replaced message in the same list is not noticed, unless the list became shorter.
  */
 export function totalBytes(list: readonly ContextMessage[]): number {
   let { messages, bytes } = seen.get(list) ?? { messages: 0, bytes: 0 };

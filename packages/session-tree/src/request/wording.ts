@@ -50,7 +50,7 @@ function escapeSummaryTags(summary: string): string {
 }
 
 /**
- * Returns the text that a user typed, or an extension added on behalf of a user: the text that an editor shows after
+ * Returns the text of a user message or of a custom message of an extension: the text that an editor shows after
  * navigation to the entry. Null for every other entry.
  */
 export function promptText(entry: Entry): string | null {

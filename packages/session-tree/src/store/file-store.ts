@@ -45,13 +45,13 @@ import { type UpgradedLog, upgradeLog } from "./upgrade.ts";
 
 /** Options of a file store. */
 export interface FileStoreOptions {
-  /** Home of the store. Sessions are in `<home>/sessions/<project key>/`, and ids are searched there. */
+  /** Home of the store. New sessions are in `<home>/sessions/<project key>/`; ids are searched in `<home>/sessions`. */
   home: string;
   /** Folders to list, including their subfolders. Default: `<home>/sessions`. */
   folders?: readonly string[];
-  /** Calls to the file system for reading and writing lines; tests pass calls that fail. */
+  /** Calls to the file system for reading and writing lines. Default: those of `node:fs`; tests pass calls that fail. */
   calls?: FileCalls;
-  /** Processes that compete for leases; tests pass several simulated ones. */
+  /** Processes that compete for leases. Default: those of this machine; tests pass several simulated ones. */
   processes?: Processes;
 }
 
@@ -174,7 +174,7 @@ async function makingOf(path: string, make: () => Promise<void>): Promise<void> 
   }
 }
 
-/** Removes files of dead processes next to a deleted session. A failure is ignored, because the session is gone. */
+/** Removes all lease files of a deleted session. A failure is ignored, because the session is gone. */
 function sweepLeases(path: string, calls: FileCalls): void {
   try {
     discard(leaseFiles(path), calls);
@@ -193,7 +193,7 @@ function removeWhole(path: string): void {
   }
 }
 
-/** Returns the header of a file; undefined for a file that is gone or not a session. */
+/** Returns the header of a file; undefined for a file that has none, is gone, or cannot be read. */
 export function headerOfFile(path: string): SessionHeader | undefined {
   try {
     return withView(path, firstHeader);
@@ -332,7 +332,7 @@ export class FileLog implements SessionLog {
 
   /**
    * Opens the file of a session. With `tighten`, opening for writing removes the rights of other users on the file.
-   * @throws EspalierError `not-found`, `not-a-file`, `unreadable`, `empty-file`
+   * @throws EspalierError `not-found`, `not-a-file`, `unreadable`, `empty-file`; for writing `not-ours`, `read-only`
    */
   static open(
     path: string,
@@ -394,7 +394,7 @@ export class FileLog implements SessionLog {
     return at;
   }
 
-  /** Same as {@link append}, but synchronous, for hosts whose calls cannot wait. Call {@link flush} to sync. */
+  /** Same as {@link append} without options, but synchronous, for hosts whose calls cannot wait. {@link flush} syncs. */
   appendSync(lines: readonly string[]): LogAppend {
     if (this.upgraded && encodeBriefly(lines).length > 0) {
       this.#file.append(NOTHING);

@@ -23,8 +23,9 @@ import { isSessionId, type SessionHeader } from "../entry/entry.ts";
 import type { StoreListOptions } from "./store.ts";
 
 /**
- * Returns the folder name for sessions of a working folder: the readable name of the folder, `-`, and 10 hex digits of
- * the SHA-256 of its real path, so that two folders with the same name are kept apart.
+ * Returns the folder name for sessions of a working folder: the folder's name (its letters, digits, `_` and `-`, at
+ * most 40), `-`, and the first 10 hex digits of the SHA-256 of its real path, so that two folders with the same name
+ * are kept apart.
  */
 export function projectKey(folder: string): string {
   const real = realPath(folder);
@@ -60,12 +61,17 @@ export function sessionPath(home: string, header: Pick<SessionHeader, "timestamp
   return join(home, "sessions", projectKey(header.cwd), sessionFileName(header));
 }
 
-/** Returns the folder next to a session that holds content moved out of its context. */
+/**
+ * Returns the path of the folder next to a session's file, `<session>.offloaded`, for content moved out of its context.
+ */
 export function offloadFolder(path: string): string {
   return `${path.replace(/\.jsonl$/, "")}.offloaded`;
 }
 
-/** Returns the paths of a session's file and of the files next to it, except for leases, which are temporary. */
+/**
+ * Returns the paths of a session's file, of its folder of offloaded content, and of its originals in old formats,
+ * whether they exist or not. Leases are left out, because they are temporary.
+ */
 export function sessionBelongings(path: string): string[] {
   return [path, offloadFolder(path), `${path}.v1`, `${path}.v2`];
 }
@@ -74,6 +80,7 @@ export function sessionBelongings(path: string): string[] {
 export interface SessionFile {
   /** Absolute path. */
   path: string;
+  /** Facts of the file system. */
   facts: Stats;
 }
 
@@ -84,10 +91,10 @@ export interface SearchedFolders extends StoreListOptions {
 }
 
 /**
- * Returns the files in these folders and below them whose names are those of sessions, newest first. Does not open
- * them. Each of the given folders can be a link; links below them are not followed. A folder is read once, even if
- * several paths lead to it. A subfolder that cannot be read is skipped. A given folder that cannot be read is skipped
- * only when there are several and `onSkipped` is given.
+ * Returns the `*.jsonl` files in these folders and below them, the last written first. Does not open them. Each of the
+ * given folders can be a link; links below them are not followed. A folder is read once, even if several paths lead to
+ * it. A subfolder that cannot be read is skipped. A given folder that cannot be read is skipped only when there are
+ * several and `onSkipped` is given.
  *
  * @throws EspalierError `unreadable`, `not-a-file` for one of the given folders
  */

@@ -14,13 +14,23 @@ export type ForkPosition = "at" | "before";
 export interface ForkPlan {
   /** Id of the entry that the caller named. */
   entryId: string;
-  /** Leaf of the fork; null when there is no entry before the named one. */
+  /**
+   * Leaf of the fork: the named entry, or its parent, or the nearest ancestor that can be the leaf. Null when there is
+   * no such entry.
+   */
   leafId: string | null;
   /** Rows of the path, root first. Their lines are copied unchanged. */
   rows: number[];
-  /** Current labels and name that are not in the copied lines, as entries under the leaf with their old timestamps. */
+  /**
+   * Entries under the leaf that give the fork the current labels of its entries and the current name, where the copied
+   * lines do not. They have their old timestamps; an entry that clears a label has the timestamp of the log's last
+   * entry.
+   */
   additions: Entry[];
-  /** Text of the user message before which the fork ends, for an editor; null otherwise. */
+  /**
+   * With the position `before`: text of the named entry, for an editor. Null when that is not a message of the user or
+   * an extension, and with the position `at`.
+   */
   selectedText: string | null;
 }
 
@@ -39,7 +49,10 @@ export function planFork(tree: Tree, entryId: string, position: ForkPosition = "
   };
 }
 
-/** Returns the header of a fork. `source` is the header of the forked session and `ref` its storage name. */
+/**
+ * Returns the header of a fork, with a new id. `source` is the header of the forked session, `ref` its storage name,
+ * and `entryId` the entry at which it was forked.
+ */
 export function forkHeader(
   source: SessionHeader,
   ref: string,

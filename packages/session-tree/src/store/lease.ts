@@ -62,7 +62,8 @@ const REMOVALS = 3;
  * If there is no lease file, a simpler step comes first and no folder is read: the candidate is linked to the name of
  * the lease, which fails if another process was faster. Renaming is needed only to replace the lease of a dead owner.
  *
- * @throws EspalierError `busy`, `not-found`, `unreadable`, `write-failed`
+ * @throws EspalierError `busy` with the `holder`, after `waitMs` or 5 s of rivals that neither take the lease nor
+ * withdraw; `not-found` when the folder is gone; `write-failed` for all other failures
  */
 export async function takeFileLease(path: string, options: FileLeaseOptions = {}): Promise<SessionLease> {
   const { processes = systemProcesses } = options;
@@ -83,8 +84,9 @@ export async function takeFileLease(path: string, options: FileLeaseOptions = {}
 }
 
 /**
- * Same as `takeFileLease`, but synchronous, for hosts whose calls cannot wait. While two processes want the lease at
- * once, the thread is blocked for a few milliseconds. Returns the function that releases the lease.
+ * Same as `takeFileLease`, but synchronous, for hosts whose calls cannot wait. Returns the function that releases the
+ * lease. Blocks the thread: for a few milliseconds while two processes want the lease at once, and up to `waitMs` while
+ * another writer holds it.
  */
 export function takeFileLeaseSync(path: string, options: FileLeaseOptions = {}): () => void {
   const steps = takingLease(path, options);

@@ -26,14 +26,14 @@ export interface ListedAt {
   ref: string;
   /** Last write of the log, ISO 8601. */
   modified: string;
-  /** Stored bytes, when they differ from the bytes of the view. */
+  /** Stored bytes, when they differ from those of the view. Default: the size of the view. */
   bytes?: number | undefined;
 }
 
 /**
- * Returns the listing of a log. Reads the first user message from its beginning (up to 256 KiB), and the name and the
- * newest compaction by a search from its end. Undefined when the log has no header and no entry. For authors of stores:
- * use it in `SessionStore.list`.
+ * Returns the listing of a log. Reads the header and the first prompt from the log's beginning (up to 256 KiB), and the
+ * name and the newest compaction by a search from its end. Undefined when the beginning has no header and no entry. For
+ * authors of stores: use it in `SessionStore.list`.
  */
 export function listingOf(view: ByteView, at: ListedAt): SessionListing | undefined {
   const usual = new FastLineScanner();
@@ -55,8 +55,9 @@ export function listingOf(view: ByteView, at: ListedAt): SessionListing | undefi
 }
 
 /**
- * Returns the time of a session's last entry; that of its creation when it has no entry, or only older ones, as a new
- * fork. ISO 8601, but a time of an entry that is no time stays as it is.
+ * Returns `lastEntry`, the timestamp of a session's last entry, or the time of the session's creation when that is
+ * later (as in a new fork) or `lastEntry` is null. Null when both are missing. A `lastEntry` that is not ISO 8601 is
+ * returned unchanged.
  */
 export function lastChange(header: SessionHeader | undefined, lastEntry: string | null): string | null {
   const created: unknown = header?.timestamp;
@@ -74,8 +75,8 @@ export function importedFrom(header: SessionHeader | undefined): string | null {
 const LONE_COMMAND = /^\s*\/[a-z][\w:-]*\s*$/i;
 
 /**
- * Returns a message as a list shows it: the beginning of the typed text; undefined when that is empty or only the name of
- * a slash command.
+ * Returns a message as a list shows it: the first 200 characters of the typed text; undefined when the text is empty or
+ * only the name of a slash command.
  */
 export function listedMessage({ message }: MessageEntry): string | undefined {
   const text = messageText(message);
@@ -90,8 +91,8 @@ export function listedMessage({ message }: MessageEntry): string | undefined {
 const TITLE_ROWS = 500;
 
 /**
- * Returns the title of a session for people: its name, or else its first prompt as in a list; undefined when it has
- * neither.
+ * Returns the title of a session for people: its name, or else the first prompt among its first 500 entries, as in a
+ * list; undefined when there is neither.
  */
 export function titleOf(tree: Tree): string | undefined {
   const name = sessionName(tree);
@@ -105,7 +106,7 @@ export function titleOf(tree: Tree): string | undefined {
   return undefined;
 }
 
-/** Folders of worktrees inside a repository, of which each has the name of a branch or a number. */
+/** Path of a worktree inside a repository. The last folder has the name of a branch or a number. */
 const WORKTREES = /^(.*[^/\\])[/\\]+(?:\.worktrees|\.claude[/\\]+worktrees)[/\\]/;
 
 /**

@@ -26,7 +26,7 @@ interface StoredSession {
   originalOf?: string;
 }
 
-/** Returns a store of sessions in memory. They exist as long as the process. */
+/** Returns a store of sessions in memory. They exist as long as the store. */
 export function memoryStore(): SessionStore {
   const sessions = new Map<string, StoredSession>();
   const leases = new MemoryLeases();
@@ -220,7 +220,8 @@ export class MemoryLeases {
   readonly #held = new Map<string, { holder: LeaseHolder; released: Promise<void> }>();
 
   /**
-   * Takes the lease of the session stored under `ref`. Waits up to `waitMs` for its owner.
+   * Takes the lease of the session stored under `ref`. Waits up to `waitMs` milliseconds (default 0) until its owner
+   * releases it.
    * @throws EspalierError `busy` with the `holder`
    */
   async take(ref: string, { waitMs = 0 }: LeaseOptions = {}): Promise<SessionLease> {

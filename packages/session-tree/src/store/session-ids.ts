@@ -19,14 +19,14 @@ import { makeFolder, writeDerived } from "./files.ts";
 import { type Processes, type ProcessIdentity, takeFileLease } from "./lease.ts";
 
 /**
- * Size of the list of known files, in bytes, up to which the folders are read at every lookup: a few thousand names,
- * about one millisecond.
+ * Maximum size of the list of known files, in bytes, with which the folders are read at every lookup: a few thousand
+ * names, about one millisecond.
  */
 const SMALL = 64 * 1024;
 
 /**
- * Bytes of that list per millisecond of waiting until the folders are read again. Reading them then takes about one
- * percent of the time.
+ * Bytes of the list of known files for each millisecond until the folders are read again. Reading the folders then
+ * takes about one percent of the time.
  */
 const BYTES_A_MS = 400;
 
@@ -51,7 +51,7 @@ interface Claim {
 /** Files below a folder, as relative paths, by their ids. */
 type FilesById = ReadonlyMap<string, string[]>;
 
-/** Files found in this turn of the event loop, by folder. Sessions that are created at once share one search. */
+/** Files found in this turn of the event loop, by folder, so that sessions created at the same time share one search. */
 const looks = new Map<string, FilesById>();
 
 /**
@@ -98,8 +98,9 @@ export class SessionIds {
   }
 
   /**
-   * Creates a session with an id that no other session below the home has.
-   * @throws EspalierError `exists`, `write-failed`, and the errors of `make`
+   * Creates a session with `make`, which writes the file at `path`, after claiming the id, which no other session below
+   * the home may have. Frees the id when `make` fails.
+   * @throws EspalierError `exists`, `write-failed`, `unreadable`, and the errors of `make`
    */
   async create<Made>(id: string, path: string, make: () => Promise<Made>): Promise<Made> {
     const claim = this.#claimOf(id);
@@ -119,7 +120,7 @@ export class SessionIds {
     return made;
   }
 
-  /** Frees the id of a removed file. */
+  /** Frees the id of a removed file, unless another file still has the id. */
   forget(id: string): void {
     // A claim that stays is harmless: it names a file that is gone, and so does not count.
     if (this.#claimed(id).length === 0) remove(this.#claimOf(id));

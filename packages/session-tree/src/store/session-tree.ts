@@ -72,7 +72,7 @@ export class SessionTree {
     return this.#path.context;
   }
 
-  /** End of the leaf's path that the context needs. */
+  /** End of the leaf's path, as far as the context needs it. */
   get window(): PathWindow {
     return this.#path.window;
   }
@@ -127,18 +127,18 @@ export class SessionTree {
     this.#path.jump(window);
   }
 
-  /** Returns the entry with this id; undefined when there is none. Reads the whole tree for an entry before the context. */
+  /** Returns the entry with this id; undefined when there is none. Reads the whole tree for an id outside the window. */
   getEntry(id: string): Entry | undefined {
     return this.window.entries.findLast((entry) => entry.id === id) ?? this.tree.getEntry(id);
   }
 
-  /** Returns the entries of the path that ends in `fromId` (default: the leaf), root first. Throws `unknown-entry`. */
+  /** Returns the entries of the path to `fromId` (default: the leaf), root first; for null none. Throws `unknown-entry`. */
   getBranch(fromId: string | null = this.leafId): Entry[] {
     if (fromId === this.leafId && this.window.complete) return [...this.window.entries];
     return pathOf(this.tree, fromId);
   }
 
-  /** Returns whether an entry is on the path that ends in `fromId` (default: the leaf); false for unknown ids. */
+  /** Returns whether an entry is on the path that ends in `fromId` (default: the leaf); false for unknown ids and null. */
   isOnPath(id: string, fromId: string | null = this.leafId): boolean {
     if (fromId === null) return false;
     if (fromId === this.leafId) {
@@ -158,7 +158,7 @@ export class SessionTree {
     return row < 0 ? null : this.tree.idAt(row);
   }
 
-  /** Returns the context at any entry; null is before the first entry. Throws `unknown-entry`. */
+  /** Returns the context at {@link placeOf} of an entry; null is before the first entry. Throws `unknown-entry`. */
   contextAt(id: string | null): SessionContext {
     const window = pathWindowAt(this.tree, rowOfLeaf(this.tree, id));
     return contextOfPath(window.entries, window.before);
@@ -170,11 +170,11 @@ export class SessionTree {
    * ask. Appends run one after the other, in the order of their calls. Returns the entries as they are in the log. The
    * session keeps the values in the drafts: do not change them afterwards.
    *
-   * @param drafts entries, or a function that drafts them after all earlier appends have moved the leaf. It runs twice
-   * when the log has to be loaded for it
+   * @param drafts entries, or a function that drafts them after all earlier appends have moved the leaf. It runs again
+   * when the log has to be loaded for it, and to measure a kept append
    * @throws EspalierError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`, `no-header`,
-   * `version`, `moved` (see `ifLeaf`), and the errors of the log. Nothing has changed then, except after `sync-failed`:
-   * the entries are in the log and may not survive a loss of power. Open the session again.
+   * `version`, `moved` (see `ifLeaf`), `queue-full`, and the errors of the log. The session has not changed then,
+   * except after `sync-failed`: the entries are in the log and may not survive a loss of power. Open the session again.
    */
   async append(drafts: Drafts, options: AppendOptions = {}): Promise<Entry[]> {
     const { transform, check, ifLeaf, onFailure } = options;
@@ -221,7 +221,7 @@ export class SessionTree {
     return entries;
   }
 
-  /** Appends while `leafId` is the leaf. Entries outside the conversation (a label) from other writers do not prevent it. */
+  /** Appends if `leafId` is the leaf, else throws `moved`. New labels and the like of other writers do not prevent it. */
   async #appendAt(leafId: string | null, lines: readonly string[]): Promise<LogAppend> {
     for (;;) {
       await this.refresh();
@@ -252,7 +252,7 @@ export class SessionTree {
     return (await this.append(compaction.of(fields)))[0]!.id;
   }
 
-  /** Moves the leaf and appends the summary of the abandoned branch, in one write; returns the summary's id. */
+  /** Appends a summary of the current branch under {@link placeOf} `targetId`: the new leaf. Returns the summary's id. */
   async branchWithSummary(targetId: string | null, summary: string, details?: unknown): Promise<string> {
     const draft = () => {
       const place = { parentId: this.placeOf(targetId), fromId: this.leafId ?? "" };
@@ -263,7 +263,7 @@ export class SessionTree {
 
   /**
    * Moves the leaf to an entry, or before the first entry for null. If the entry cannot be the leaf, moves to its
-   * nearest ancestor that can.
+   * nearest ancestor that can. Appends nothing when that is the leaf already.
    */
   async moveTo(id: string | null, options: { undoes?: string } = {}): Promise<void> {
     await this.append(() => {
@@ -272,7 +272,7 @@ export class SessionTree {
     });
   }
 
-  /** Entries that are kept for later because writing fails; see `onFailure` of an append. */
+  /** Number and bytes of entries that are kept because writing fails; see `onFailure`. A drafting function counts as 1. */
   get queued(): { entries: number; bytes: number } {
     return this.#queue.queued;
   }
@@ -283,7 +283,7 @@ export class SessionTree {
     await this.log.flush();
   }
 
-  /** Calls `observer` for every change from now on. Returns a function that unsubscribes it. */
+  /** Calls `observer` for every change from now on. Returns the function that ends this. */
   subscribe(observer: SessionObserver): () => void {
     this.#observers.add(observer);
     return () => this.#observers.delete(observer);
@@ -307,7 +307,7 @@ export class SessionTree {
     if (grown) this.#notify({ type: "foreign", ...grown });
   }
 
-  /** Waits for running appends and closes the log. Entries that could not be written until then are rejected. */
+  /** Waits for running appends, tries the kept ones once more, rejects those that fail again, and closes the log. */
   async close(): Promise<void> {
     await this.#queue.close();
     await this.log.close();
@@ -328,9 +328,9 @@ export async function openWindow(log: SessionLog, leafId?: string): Promise<Path
 }
 
 /**
- * Entries of an append, with ids, parents and timestamps, checked before anything is written. The parent of an entry
- * is the leaf, which moves with each entry of the conversation. Entries outside the conversation have the leaf as
- * parent, too.
+ * Entries of an append, with ids, parents and timestamps, checked before anything is written. The default parent of an
+ * entry is the leaf, which moves with each entry of the conversation. Entries outside the conversation, except `leaf`
+ * entries, must have the leaf as parent.
  */
 class PreparedAppend {
   readonly entries: Entry[] = [];
@@ -452,13 +452,13 @@ function lineOf(entry: Entry): string {
   }
 }
 
-/** Change of a session. Observers get it when the change is in the log, but maybe not synced yet. */
+/** Change of a session, or of its ability to write. Appended entries are in the log then, but maybe not synced yet. */
 export type SessionChange =
   /** Own entries were appended. `leafId` is the leaf afterwards. */
   | { type: "appended"; entries: readonly Entry[]; leafId: string | null; previousLeafId: string | null }
-  /** Another writer appended the bytes `[from, to)`. They are new branches in the tree; the leaf of this session stays. */
+  /** Another writer appended the bytes `[from, to)`. Their entries are in the tree; the leaf of this session stays. */
   | { type: "foreign"; from: number; to: number }
-  /** Writing failed. `queued` entries are kept until writing works again. They are not in the tree. */
+  /** Writing failed. The `queued` entries are kept until writing works again, and are not in the tree. */
   | { type: "persist_failed"; error: EspalierError; queued: { entries: number; bytes: number } }
   /** Writing works again. `drained` kept entries are in the log now. */
   | { type: "persist_recovered"; drained: number };
@@ -474,12 +474,12 @@ export type Drafts = NewEntry | readonly NewEntry[] | (() => readonly NewEntry[]
 
 /** Options of an append. */
 export interface AppendOptions {
-  /** Durability of the acknowledged append. Default: the strictest that one of its entries requires. */
+  /** Durability of the append when its promise resolves. Default: the strictest that one of its entries requires. */
   durability?: Durability;
   /**
-   * Behaviour when the log cannot be written. `throw` (default): the promise is rejected, and the session keeps
-   * nothing. `queue`: the entries are kept, in order, and the promise is settled when writing works again or the
-   * session is closed. Beyond 1,000 entries or 64 MiB it is rejected with `queue-full`.
+   * Behaviour when writing fails. `throw` (default): the promise is rejected, and the session keeps nothing. `queue`:
+   * after `write-failed`, `short-write` or `unreadable` the entries are kept, in order, until writing works again or
+   * the session is closed; then the promise is settled. Beyond 1,000 entries or 64 MiB: `queue-full`.
    */
   onFailure?: "throw" | "queue";
   /**
@@ -494,6 +494,6 @@ export interface AppendOptions {
    * other ids in drafts are searched in the whole log, to find duplicates.
    */
   transform?: (drafts: readonly NewEntry[], createdIds: Set<string>) => Promise<readonly NewEntry[]>;
-  /** Refuses the append by throwing. Runs after `transform`. No append of this session comes between it and the write. */
+  /** Throws to refuse the append. Runs after `transform`. No append of this session comes between this and the write. */
   check?: () => void;
 }

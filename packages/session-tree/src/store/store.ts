@@ -8,7 +8,7 @@ export type Durability = "flush" | "fsync";
 
 /** Options of an append to a log. */
 export interface LineAppendOptions {
-  /** Durability when the append is acknowledged. Default `flush`. */
+  /** Durability of the lines when the promise resolves. Default `flush`. */
   durability?: Durability;
   /**
    * True to append only if no other writer has appended since the last read of the log (opening,
@@ -23,24 +23,27 @@ export interface LogAppend {
   offset: number;
   /** Bytes of the lines of this append, including newlines. */
   length: number;
-  /** Beginning of all lines since the last read of the log, including this append: `[from, to)` are whole lines. */
+  /**
+   * Offset of the first byte since the last read of the log. `[from, to)` are whole lines: those of other writers, and
+   * those of this append.
+   */
   from: number;
-  /** End of the known part of the log. Later additions begin here. */
+  /** Offset after the last line that was read. Later additions begin here. */
   to: number;
 }
 
-/** Mode of opening a log. Reading takes no lease and changes nothing, even in a damaged log. */
+/** Mode of opening a log. `read` changes nothing, even in a damaged log. Neither mode takes a lease. */
 export type OpenMode = "read" | "write";
 
 /** The lines of one session: a sequence of bytes that only grows. No method changes or removes a line. */
 export interface SessionLog {
   /** Storage name: an absolute path, or a name in another store. `{ file: ref }` opens the log again. */
   readonly ref: string;
-  /** Header of the log; undefined when it has none. Its version is the version in which the log was written. */
+  /** Header of the log; undefined when the log has none. `version` is the version in which the log was written. */
   readonly header: SessionHeader | undefined;
   /**
-   * The bytes of the log; undefined when they cannot be read synchronously. {@link load} makes them available. Grows
-   * with the log.
+   * The bytes of the log as far as they were read, in the current format; undefined when they cannot be read
+   * synchronously. {@link load} makes them available. The getter returns a longer view after the log has grown.
    */
   readonly view: ByteView | undefined;
   /**
@@ -53,19 +56,24 @@ export interface SessionLog {
   readonly upgraded: UpgradedLog | undefined;
   /** Makes all bytes of the log available in {@link view}. Free for files. */
   load(): Promise<ByteView>;
-  /** Reads the part of a path's end that a context needs, without the rest of the log. Throws `unknown-entry`. */
+  /**
+   * Reads the part of a path's end that a context needs, without the rest of the log. The path ends in `leafId`;
+   * default: the log's own leaf. Throws `unknown-entry`.
+   */
   readPath(leafId?: string): Promise<PathWindow>;
   /**
-   * Appends lines by one write, and reads them back from the log before it resolves. Lines of other writers since the
-   * last read are included.
+   * Appends lines by one write, and finds them in the log before the promise resolves. `[from, to)` of the result also
+   * has the lines of other writers since the last read.
    *
    * Newlines: a given line contains none. The log adds one `\n` after each line. If the log does not end in a newline
    * (a writer died within a line), it adds one before the first line too, so that only the torn line is lost. The first
    * line of the append begins at `offset`, after such a newline.
    *
-   * @throws EspalierError `write-failed`, `changed`, `closed`; the batch does not count then, even if its first lines are in the file. `moved` with
-   * `ifUnchanged`; nothing was written then. For the first append to an old format also `exists`, when the name for the
-   * original is taken
+   * @throws EspalierError `read-only`, `closed`: nothing was written. `write-failed`, `short-write`, `removed`,
+   * `changed`: the batch does not count, even if its first lines are in the log. `sync-failed`: the lines may not
+   * survive a loss of power. With `ifUnchanged` also `moved`: nothing was written; in files also `busy` after 10 s
+   * behind other such appends. For the first append to an old format also `exists`, when the name for the original is
+   * taken, and `busy`
    */
   append(lines: readonly string[], options?: LineAppendOptions): Promise<LogAppend>;
   /**
@@ -85,44 +93,56 @@ export interface SessionLog {
 
 /** A session in a list, read from the first and last lines of its log. */
 export interface SessionListing {
+  /** Id in the header; empty when the log has no header. */
   id: string;
   /** Storage name. `{ file: ref }` opens the session. */
   ref: string;
+  /** Working folder of the agent; empty when the header has none. */
   cwd: string;
   /**
    * Agent from which the session was imported, according to its header: `claude-code`, `codex`, `pi`; null for a
    * session that was not imported.
    */
   importedFrom: string | null;
-  /** Current name; null when it has none. */
+  /** Current name of the session; null when it has none. */
   name: string | null;
-  /** First prompt, shortened, without blocks that an agent added; a slash command without arguments is no prompt. */
+  /**
+   * First prompt, cut to 200 characters, without blocks that an agent added. A slash command without arguments is no
+   * prompt. Null when the first 256 KiB of the log have no prompt.
+   */
   firstMessage: string | null;
   /** Last write of the log, ISO 8601. */
   modified: string;
-  /** Timestamp of the last entry, or of the session's creation where that is later, as in a new fork; ISO 8601. */
+  /**
+   * Timestamp of the last entry, or of the session's creation when that is later (as in a new fork) or there is no
+   * entry; ISO 8601. Null when neither has a timestamp.
+   */
   updatedAt: string | null;
-  /** Timestamp of the last compaction, ISO 8601. */
+  /** Timestamp of the last compaction in file order, ISO 8601; null when there is none. */
   lastCompaction: string | null;
-  /** Size of the log in bytes. */
+  /** Stored size of the log in bytes. */
   bytes: number;
-  /** Session from which this one was forked, or for which it works as a sub-agent. */
+  /** Session from which this one was forked, or for which it works as a sub-agent; null when the header names none. */
   parent: SessionHeader["parent"] | null;
 }
 
 /** Options of a list. */
 export interface StoreListOptions {
-  /** Called for each place that cannot be read, such as a folder without rights. The list continues without it. */
+  /**
+   * Called for each file or folder that cannot be read; the list continues without it. Default: such places are skipped
+   * silently. A folder that the store was told to list is skipped only when there are several and this function is
+   * given; otherwise the list throws.
+   */
   onSkipped?: (place: string, error: EspalierError) => void;
 }
 
 /** Options for taking a lease. */
 export interface LeaseOptions {
-  /** Milliseconds to wait until the owner releases the lease. Default 0: `busy` at once. */
+  /** Maximum milliseconds to wait until the owner releases the lease, then `busy`. Default 0: `busy` at once. */
   waitMs?: number;
 }
 
-/** Lease of the only writer of a session. */
+/** Lease of a session: its holder is the only writer. */
 export interface SessionLease {
   /** Releases the lease. A second call does nothing. */
   release(): Promise<void>;
@@ -137,8 +157,8 @@ export interface SessionStore {
    *
    * @param header the header, or its line, which is kept unchanged
    * @param ref storage name; by default the store chooses one by the id
-   * @throws EspalierError `exists` when the `ref` or, without a `ref`, the id is taken; nothing is overwritten or
-   * hidden
+   * @throws EspalierError `exists` when the `ref` or, without a `ref`, the id is taken: nothing is overwritten or
+   * hidden. `invalid-entry` for a header that is not one, or an id that cannot be a storage name. `write-failed`
    */
   create(
     header: SessionHeader | string,
@@ -148,25 +168,27 @@ export interface SessionStore {
   /**
    * Opens a session by its exact id or its storage name.
    * @throws EspalierError `not-found`; `ambiguous` when several sessions have the id and none is stored under it;
-   * `empty-file`, `not-a-file`, `unreadable`
+   * `empty-file`, `not-a-file`, `unreadable`; for writing also `not-ours`, `read-only`
    */
   open(ref: SessionRef, mode: OpenMode): Promise<SessionLog>;
-  /** Yields all sessions, newest first. */
+  /** Yields all sessions, the last written first. Logs without a header and an entry are left out. */
   list(options?: StoreListOptions): AsyncIterable<SessionListing>;
   /**
    * Takes the lease of a session. Leases are an agreement among writers; they do not prevent appends. The lease of a
    * dead owner does not count.
-   * @throws EspalierError `busy` with the `holder`; `not-found`; `write-failed`
+   * @throws EspalierError `busy` with the `holder`; `write-failed`; the errors of {@link open}, such as `not-found`
    */
   lease(ref: SessionRef, options?: LeaseOptions): Promise<SessionLease>;
   /**
-   * Removes a session and the files next to it; returns their names. Throws `not-found`, `ambiguous`; `busy` while its
-   * lease is taken.
+   * Removes a session and what belongs to it, such as the original of an old format; returns the names of what was
+   * removed.
+   * @throws EspalierError `not-found`, `ambiguous`; `busy` while its lease is taken; `write-failed`; in files also
+   * `not-a-session`
    */
   delete(ref: SessionRef): Promise<string[]>;
 }
 
-/** Opens a log; undefined when the store has no such session. */
+/** Opens a log; undefined when the store has no such session. All other errors of `open` are thrown. */
 export async function openIfThere(
   store: SessionStore,
   ref: SessionRef,

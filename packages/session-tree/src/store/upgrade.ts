@@ -22,6 +22,7 @@ export function readTree(bytes: Uint8Array): Tree {
 
 /** A log of format 1 or 2, upgraded to format 3. */
 export interface UpgradedLog {
+  /** The upgraded bytes. */
   view: ByteView;
   /** The original bytes. A copy of the session has to equal these. */
   original: ByteView;
@@ -34,7 +35,7 @@ export interface UpgradedLog {
 /**
  * Reads a log of an old version as one of the current version, in memory, line by line. Lines without changes and lines
  * that cannot be read stay unchanged; readers of the log report the latter. Undefined for a log without a header, and
- * for one of the current version.
+ * for one of the current or a newer version.
  */
 export function upgradeLog(view: ByteView, header: SessionHeader | undefined): UpgradedLog | undefined {
   const upgrade = header && lineUpgrade(header);
@@ -52,7 +53,9 @@ export function upgradeLog(view: ByteView, header: SessionHeader | undefined): U
 
 const LINE_FEED = Uint8Array.of(10);
 
-/** Upgrades the next line of a log to format 3. Returns the same bytes when nothing changes. */
+/**
+ * Upgrades the next line of a log to format 3. `lineNumber` counts from 1. Returns the same bytes when nothing changes.
+ */
 export type LineUpgrade = (bytes: Uint8Array, lineNumber: number) => Uint8Array;
 
 /** Memory of an upgrade from version 1: facts about the lines so far. */
@@ -71,7 +74,7 @@ export interface UpgradeMemory {
 
 /**
  * Returns a function that upgrades the lines of an old log, one by one from the first. Ids are derived from the session
- * id and the line number, so they are the same every time. Undefined for a log of the current version.
+ * id and the line number, so they are the same every time. Undefined for a log of the current or a newer version.
  *
  * @param memory facts about earlier lines; default: an array and a set
  */

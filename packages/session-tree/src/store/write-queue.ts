@@ -1,10 +1,10 @@
 import { EspalierError } from "@espalier/jsonl-stream";
 
-/** Runs pieces of work one at a time, each after the one before has ended or failed. */
+/** Runs pieces of work one at a time, in the order of their calls. A failure does not stop the next piece. */
 export class Turns {
   #last: Promise<unknown> = Promise.resolve();
 
-  /** Returns the result of `work`, or throws its error. */
+  /** Runs `work` when all earlier pieces have ended; returns its result, or throws its error. */
   take<Result>(work: () => Promise<Result>): Promise<Result> {
     const turn = this.#last.then(work);
     // The caller receives the failure. The next piece of work only waits for the end.
@@ -79,7 +79,10 @@ export class WriteQueue {
     return queued;
   }
 
-  /** @throws EspalierError the errors of `write`; `queue-full` when the job cannot be kept because the queue is full */
+  /**
+   * Adds a job. Resolves when the job was written.
+   * @throws EspalierError the errors of `write`; `queue-full` when the job cannot be kept because the queue is full
+   */
   add(job: WriteJob): Promise<void> {
     const promise = new Promise<void>((resolve, reject) => {
       this.#waiting.push({ ...job, resolve, reject });
@@ -88,13 +91,13 @@ export class WriteQueue {
     return promise;
   }
 
-  /** Resolves when no jobs wait. Throws the error that prevents writing; the jobs stay in the queue then. */
+  /** Retries kept jobs; resolves when none is left. Throws the error that prevents writing; the jobs stay queued then. */
   async drain(): Promise<void> {
     await this.#run();
     if (this.#failure && this.#waiting.length > 0) throw this.#failure;
   }
 
-  /** Tries to write once more, and rejects the jobs that still cannot be written. */
+  /** Tries to write all jobs once more, and rejects those that still cannot be written with the last error. */
   async close(): Promise<void> {
     // A job that was added meanwhile starts its own run.
     do await this.#run();

@@ -10,7 +10,7 @@ import type { IdHashes } from "./entry-index.ts";
 export class FastLineScanner implements LineFinder {
   /** Positions in the line that the last {@link scan} read. */
   readonly entry = new EntryScan();
-  /** True when the last {@link scan} found all three values in the line. */
+  /** True when the last {@link scan} found `type`, `id` and `parentId` in the line. */
   isLegible = false;
   readonly #marks = new JoinedEntryFinder();
   #memory: ScannerMemory | undefined;
@@ -32,7 +32,10 @@ export class FastLineScanner implements LineFinder {
     this.#seed = seed;
   }
 
-  /** All walks share one memory. Undefined while another walk uses it, and when it cannot be created. */
+  /**
+   * Returns the memory that all walks share. Undefined while another walk uses it, and when it cannot be created: the
+   * slower scan is used then.
+   */
   acquire(): Uint8Array | undefined {
     if (memory === undefined) memory = instantiate();
     if (isTaken || memory === null) return undefined;
@@ -108,7 +111,10 @@ export class FastLineScanner implements LineFinder {
     return true;
   }
 
-  /** Copies the hashes of the line's id and of its parent's id. */
+  /**
+   * Copies the hashes of the last found line's id and of its parent's id to index `at`. Only for a line that
+   * {@link isUsual}.
+   */
   hashesInto(ids: IdHashes, parents: IdHashes, at: number): void {
     const { ids: ofIds, parents: ofParents } = this.#memory!;
     const line = this.#line;

@@ -7,19 +7,22 @@ import { Tree } from "./tree.ts";
 
 /**
  * Role of a piece of a drawing, for its colour. `active` is for entries on the path of the leaf, `summary` for
- * compactions and branch summaries anywhere, `dim` for all other entries, rails and folded runs.
+ * compactions and branch summaries anywhere, `dim` for all other entries, rails and folded runs. `label` is for a label
+ * with its brackets, `leaf` for the `*` of the leaf.
  */
 export type DrawnPart = "active" | "dim" | "summary" | "label" | "leaf";
 
 /** Options of a drawing. Default: one line for every entry, without colours. */
 export interface DrawOptions {
-  /** Id of the leaf to mark. Default: the leaf of the session, or of the log for a tree. */
+  /**
+   * Id of the leaf to mark; null marks the start. Default: the leaf of the session; for a tree, that at which it opens.
+   */
   leafId?: string | null;
-  /** Draw only this entry and its descendants. Throws `unknown-entry`. */
+  /** Id of the only entry to draw with its descendants. Throws `unknown-entry`. Default: the whole tree is drawn. */
   rootId?: string;
   /**
-   * Returns one line about an entry. Characters that a terminal interprets are removed from it. Default: the id and a
-   * short note on the entry's effect on others.
+   * Returns one line about an entry. Characters that a terminal interprets are removed from the line. Default: the id
+   * and, for a compaction, branch summary or edit, a short note on its effect.
    */
   describe?: (entry: Entry) => string;
   /**
@@ -28,18 +31,18 @@ export interface DrawOptions {
    */
   fold?: number;
   /**
-   * Returns whether an entry is never part of a folded run. Entries with labels, forks and ends are never folded.
-   * Default: user messages, compactions and branch summaries, which are recognized by the beginning of their lines.
+   * Returns whether an entry is never part of a folded run. The leaf, entries with labels, forks and ends are never
+   * folded. Default: user messages, compactions and branch summaries, which are recognized without parsing their lines.
    */
   standsOut?: (entry: Entry) => boolean;
-  /** Folds user messages too. Without `standsOut`, folded entries are not parsed. Default: false. */
+  /** True to fold user messages too. Has no effect with `standsOut`. Default: false. */
   foldPrompts?: boolean;
   /**
-   * Returns whether an entry has no line. Its descendants are drawn below its nearest ancestor that has a line. Entries
-   * with a label always have one. Default: only entries outside the conversation have no line.
+   * Returns whether an entry of the conversation has no line. Its descendants are drawn below its nearest ancestor that
+   * has a line. Entries with a label and the entry `rootId` always have one. Default: false for every entry.
    */
   leaveOut?: (tree: Tree, row: number) => boolean;
-  /** Width in columns. Descriptions of entries are cut to it. Default: no limit. */
+  /** Width in columns. Descriptions of entries are cut to fit, to no less than 8 columns. Default: no limit. */
   width?: number;
   /** Colours a piece of a line, for a terminal or a page. Default: no colours. */
   colours?: Partial<Record<DrawnPart, (text: string) => string>>;
@@ -48,7 +51,8 @@ export interface DrawOptions {
 /**
  * Returns a tree as text: one line per entry, root first. The path of the leaf goes straight down, and other branches
  * are indented at their fork. Labels are in brackets, and the leaf has a `*`. Entries outside the conversation (labels,
- * names, usage) have no line.
+ * names, usage) have no line. A line `(start)` comes first when there is not exactly one root, or the leaf is before
+ * the first entry.
  */
 export function drawTree(
   source: Tree | { readonly tree: Tree; readonly leafId: string | null },
@@ -268,7 +272,7 @@ export class DrawnTree {
     return this.#straight[row]!;
   }
 
-  /** Returns whether a row has more than one child. */
+  /** Returns whether a row has more than one child in the drawing. */
   parts(row: number): boolean {
     const first = this.#first[row]!;
     return first >= 0 && this.#next[first]! >= 0;
@@ -355,7 +359,7 @@ export function cutToColumns(text: string, columns: number): string {
   return text;
 }
 
-/** Cuts a text to at most `length` code points, including the `…` of a cut text. */
+/** Returns a text cut to at most `length` code points, including the `…` at the end of a cut text. */
 export function cutLine(text: string, length: number): string {
   // A code point has at most two code units, so later characters cannot matter.
   const points = Array.from(text.slice(0, (length + 1) * 2));
@@ -443,7 +447,7 @@ export function plainText(text: string): string {
   return text.replace(ORDER, "").replace(LINE_END, "\n").replace(ACTING, "").toWellFormed();
 }
 
-/** Returns {@link plainText} on one line, without space around it. */
+/** Returns {@link plainText} on one line: each run of white space becomes one space, and none is left at the ends. */
 export function plainLine(text: string): string {
   return plainText(text).replace(/\s+/g, " ").trim();
 }

@@ -204,7 +204,7 @@ export interface RowIndex {
   offset(row: number): number;
   /** Bytes of the row's line without its newline, or of the row's part of the line. */
   lineLength(row: number): number;
-  /** Row of the parent, `ROOT` or `ORPHAN`. */
+  /** Row of the parent; `ROOT` (-1) or `ORPHAN` (-2) when there is none above the row. */
   parent(row: number): number;
   /** Code of the row's kind (see `kindCode`). */
   kind(row: number): number;
@@ -217,17 +217,21 @@ export interface RowIndex {
   rowOf(id: string): number;
   /** Newest row above `row` with this id; -1 when there is none. */
   rowAbove(id: string, row: number): number;
-  /** Hash of the id that the next three functions search for. */
+  /** Hash of the id that {@link hasHash}, {@link rowOfHash}, {@link parentOfHash} and {@link add} use. */
   readonly hash: IdHash;
   /** Returns whether a row has the id of {@link hash}. */
   hasHash(row: number): boolean;
   /** Same as {@link rowOf}, for the id of {@link hash}. */
   rowOfHash(): number;
-  /** Same as {@link rowOfHash}, but fastest when the id is that of the last row, as a parent's id nearly always is. */
+  /**
+   * Same as {@link rowOfHash}, but fastest when the id is that of the last row, as a parent's id nearly always is. Call
+   * {@link rowOfHash} again before {@link add}.
+   */
   parentOfHash(): number;
   /**
-   * Adds a row with the id of the last call of {@link rowOf} or {@link rowOfHash}, so that no id is hashed twice. `older`
-   * is the result of that call. Returns the new row.
+   * Adds a row with the id of the last call of {@link rowOf} or {@link rowOfHash}, so that no id is hashed twice; no
+   * other lookup may come between. `older` is the result of that call: the newest row with the id, or -1. Returns the
+   * new row.
    */
   add(older: number, parent: number, kind: number, offset: number, length: number): number;
   /** Loads hash-table slots into the processor's cache for ids that are looked up next. */

@@ -23,9 +23,11 @@ import { IdHashes, type RowIndex } from "./entry-index.ts";
 
 /** Adds the lines of a log to an index, in file order, and collects their problems. */
 export class LineIntake {
+  /** Header of the log; undefined when there is no header before the first entry. */
   header: SessionHeader | undefined;
-  /** Row of the last usable line. When that line repeats an earlier one, the row of the earlier one. */
+  /** Row of the last line that is an entry, or of the earlier line that it repeats; -1 when there are no entries. */
   lastRow = -1;
+  /** Problems of the lines, in file order. */
   readonly issues: SessionIssue[] = [];
   readonly #index: RowIndex;
   readonly #scanner: FastLineScanner;
@@ -48,7 +50,10 @@ export class LineIntake {
     this.#scanner = new FastLineScanner(index.hash.seed);
   }
 
-  /** Adds everything in a log after the lines that were added before. */
+  /**
+   * Adds everything in a log after the lines that were added before. Reads a last line without a newline again, because
+   * it may be complete now.
+   */
   takeLog(view: ByteView): void {
     let tail = -1;
     let nextLine = this.#nextLine;
@@ -84,7 +89,7 @@ export class LineIntake {
     if (end > start) this.#takeSlowly(block.subarray(start, end), offset === 0 ? start : offset, terminated);
   }
 
-  /** Completes the rows and issues after the last line. */
+  /** Completes the rows and issues. Call it after the last {@link take}; {@link takeLog} calls it. */
   settle(): void {
     this.#addBuffered();
     this.#index.settle();
@@ -213,8 +218,8 @@ export class LineIntake {
   }
 
   /**
-   * Adds a damaged line. If its beginning can be read, it keeps its position in the tree, so that its descendants stay
-   * connected.
+   * Adds a damaged line. If its type, id and parent can be read, the entry keeps its position in the tree, so that its
+   * descendants stay connected. Otherwise only an issue is added.
    */
   #takeDamaged(bytes: Uint8Array, offset: number, message: string): void {
     const scan = new EntryScan();
@@ -305,13 +310,13 @@ export class LineIntake {
 const isTail = ({ kind }: SessionIssue): boolean => kind === "torn-tail" || kind === "unterminated-tail";
 const orOrphan = (row: number): number => (row < 0 ? ORPHAN : row);
 
-/** Reads bytes of lines again, by the offset and length with which they were taken. */
+/** Source of the bytes of earlier lines, by the offset and length with which they were taken. */
 export type LineSource = Pick<ByteView, "read">;
 
-/** Parent of a root. */
+/** Value for the parent's row of a root. */
 export const ROOT = -1;
 
-/** Parent of an entry whose parent is not above it. The entry counts as a root and is reported. */
+/** Value for the parent's row of an entry whose parent is not above it. The entry counts as a root and is reported. */
 export const ORPHAN = -2;
 
 /** Maximum number of rows in the buffer: enough for overlapping lookups in the table of ids, and few enough for the cache. */

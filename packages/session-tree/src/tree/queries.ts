@@ -19,7 +19,7 @@ import type { Tree } from "./tree.ts";
 export interface Branch {
   /** Id of the last entry of the branch. */
   leafId: string;
-  /** Text of the newest user message on the branch's path; empty when there is none. */
+  /** Text of the last user message on the branch's path; empty when there is none. */
   lastUserText: string;
   /** Timestamp of the last entry, ISO 8601. */
   timestamp: string;
@@ -39,7 +39,7 @@ export function tipRows(tree: Tree): number[] {
   return tips.reverse();
 }
 
-/** Returns all branches, in the order in which their last entries were written. */
+/** Returns all branches, in the file order of their last entries. */
 export function branches(tree: Tree): Branch[] {
   const askedAt = new AskedRows(tree);
   return tipRows(tree).map((row) => {
@@ -100,9 +100,9 @@ export interface EntryRows {
 }
 
 /**
- * Returns the row under which the next entry is appended when `lastRow` is the last row; -1 before the first entry. A
- * line that does not determine a leaf is ignored, and the line before it decides: a `leaf` whose target is not above
- * it, or an entry outside the conversation whose ancestors are lost.
+ * Returns the row of the leaf, under which the next entry is appended, when `lastRow` is the last row; -1 before the
+ * first entry. A line that does not determine a leaf is ignored, and the line before it decides: a `leaf` whose target
+ * is not above it, or an entry outside the conversation whose ancestors are lost.
  */
 export function leafRowAt(rows: EntryRows, lastRow: number): number {
   // Rows whose ancestors are lost. Each row is climbed once, even if many lines lead to it.
@@ -141,7 +141,7 @@ function climb(rows: EntryRows, row: number, lost?: Set<number>): number {
   return at;
 }
 
-/** Returns the row itself when its kind moves the leaf, else its nearest ancestor that does; -1 when there is none. */
+/** Returns the row itself when it can be the leaf, else its nearest ancestor that can; -1 when there is none. */
 export function movingRow(rows: EntryRows, row: number): number {
   return row < 0 ? ROOT : Math.max(climb(rows, row), ROOT);
 }
@@ -149,8 +149,8 @@ export function movingRow(rows: EntryRows, row: number): number {
 /**
  * Returns the row of a leaf; -1 is before the first entry.
  *
- * @param leafId default: the leaf after the log is opened. null is before the first entry. For an entry that cannot be
- * the leaf (a label), its nearest ancestor that can be
+ * @param leafId default: the leaf at which the log opens. null is before the first entry. An entry that cannot be the
+ * leaf (a label) stands for its nearest ancestor that can
  * @throws EspalierError `unknown-entry`
  */
 export function rowOfLeaf(rows: EntryRows & Pick<Tree, "lastRow" | "row">, leafId?: string | null): number {
@@ -158,18 +158,19 @@ export function rowOfLeaf(rows: EntryRows & Pick<Tree, "lastRow" | "row">, leafI
   return leafId === null ? ROOT : movingRow(rows, rows.row(leafId));
 }
 
-/** Returns the id of the leaf after the log is opened; null before the first entry. */
+/** Returns the id of the leaf at which the log opens; null before the first entry. */
 export function leafOf(tree: Tree): string | null {
   const row = rowOfLeaf(tree);
   return row < 0 ? null : tree.idAt(row);
 }
 
-/** A current label. */
+/** The current label of an entry. */
 export interface LabelInForce {
+  /** Text of the label; never empty. */
   label: string;
   /** Row of the `label` entry that set the label. */
   row: number;
-  /** Timestamp of that entry, ISO 8601. */
+  /** Timestamp of the `label` entry, ISO 8601. */
   timestamp: string;
 }
 
@@ -193,7 +194,7 @@ export function sessionName(tree: Tree): string | undefined {
   return nameEntry(tree)?.name || undefined;
 }
 
-/** Returns the entry that last set or cleared the session's name. */
+/** Returns the entry that last set or cleared the session's name, in file order; undefined when there is none. */
 export function nameEntry(tree: Tree): SessionInfoEntry | undefined {
   const code = kindCode(sessionInfo.type);
   for (let row = tree.length - 1; row >= 0; row--) {
@@ -222,8 +223,8 @@ const ROLE = /^\s*\{[^{]*"message"\s*:\s*\{\s*"role"\s*:\s*"(\w+)"/;
 const decoder = new TextDecoder("latin1");
 
 /**
- * Returns the role of the message in a row; undefined for an entry without a message. Reads only the line's beginning,
- * which has the role in nearly every line; other lines are parsed.
+ * Returns the role of the message in a row; undefined for an entry that is not a valid `message` entry. Reads only the
+ * line's beginning, which has the role in nearly every line; other lines are parsed.
  */
 export function roleAt(tree: Tree, row: number): string | undefined {
   if (tree.kindAt(row).type !== message.type) return undefined;
@@ -235,8 +236,9 @@ export function roleAt(tree: Tree, row: number): string | undefined {
 }
 
 /**
- * Returns the wrong references between entries: first kept entries and edits off their path, labels and leaves without
- * a target, and entries of known types without a needed field. Reads every entry; linear in their number.
+ * Returns an issue `bad-reference` for each compaction whose first kept entry, and each edit whose target, is not on
+ * its path, and for each label or leaf entry whose target is not above it; and `invalid-entry` for each entry that its
+ * kind refuses. Reads every entry; linear in their number.
  */
 export function referenceIssues(tree: Tree): SessionIssue[] {
   const issues: SessionIssue[] = [];

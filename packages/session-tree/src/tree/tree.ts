@@ -7,10 +7,16 @@ import { DAMAGED, EntryScan, idIn, placeholder, readSessionLine, scanEntry } fro
 import { EntryIndex, type RowIndex } from "./entry-index.ts";
 import { LineIntake, ORPHAN, ROOT } from "./intake.ts";
 
-/** Parsed entries in the cache: at least this many and up to twice as many. The oldest are dropped first. */
+/**
+ * Maximum number of parsed entries in one generation of the cache, which has two. The older generation is dropped
+ * first.
+ */
 const BODIES_KEPT = 2_048;
 
-/** Bytes of the cached entries' lines, up to twice as many: 8 MiB, the size of {@link BODIES_KEPT} lines of 4 kB. */
+/**
+ * Maximum bytes of the lines of one generation's entries: 8 MiB, the size of {@link BODIES_KEPT} lines of 4 kB. An
+ * entry with a longer line is not cached.
+ */
 const BODY_BYTES_KEPT = 1 << 23;
 
 /** Bytes read from a line for its id or its role, which are near the beginning of nearly every line. */
@@ -53,17 +59,17 @@ export class Tree {
     return this.index.length;
   }
 
-  /** Header of the log; undefined when there is none before the first entry. */
+  /** Header of the log; undefined when there is no header before the first entry. */
   get header(): SessionHeader | undefined {
     return this.#intake.header;
   }
 
-  /** Problems of the lines, in file order. `referenceIssues` checks the references. */
+  /** Problems of the lines, in file order. `referenceIssues` finds wrong references and invalid entries. */
   get issues(): readonly SessionIssue[] {
     return this.#intake.issues;
   }
 
-  /** Row of the last usable line; -1 when there is none. */
+  /** Row of the last line that is an entry, or of the earlier line that it repeats; -1 when there are no entries. */
   get lastRow(): number {
     return this.#intake.lastRow;
   }
@@ -90,7 +96,7 @@ export class Tree {
 
   /**
    * Returns the row of the entry with this id; the newest one when a damaged log has several.
-   * @throws EspalierError `unknown-entry`, with similar ids
+   * @throws EspalierError `unknown-entry`; the message names up to three similar ids
    */
   row(id: string): number {
     const row = this.index.rowOf(id);
@@ -103,7 +109,7 @@ export class Tree {
     );
   }
 
-  /** Returns the entry with this id; undefined when there is none. */
+  /** Returns the entry with this id, the newest one as in {@link row}; undefined when there is none. */
   getEntry(id: string): Entry | undefined {
     const row = this.index.rowOf(id);
     return row < 0 ? undefined : this.entryAt(row);
@@ -140,7 +146,7 @@ export class Tree {
     return this.index.hasHash(row);
   }
 
-  /** Caches entries that were just appended, so that their lines need not be read. */
+  /** Caches entries that were just appended, so that their lines need not be read. Call it after {@link takeIn}. */
   remember(entries: readonly Entry[]): void {
     for (const entry of entries) this.#keepAtHand(this.index.rowOf(entry.id), entry);
   }
@@ -189,7 +195,9 @@ export class Tree {
     return parent === ROOT || parent === ORPHAN ? null : this.idAt(parent);
   }
 
-  /** Returns the kind of a row's entry. */
+  /**
+   * Returns the kind of a row's entry. Parses the entry only when its type is not in the format and own kinds are used.
+   */
   kindAt(row: number) {
     const code = this.index.kind(row);
     return code === 0 && this.#ownKinds ? kindOf(this.entryAt(row)) : entryKinds[code]!;
@@ -280,8 +288,8 @@ const MOST = 3;
 const COMPARED = 100_000;
 
 /**
- * Returns ids that the caller may have meant: those that begin with the given text, or differ from it in one or two
- * letters.
+ * Returns up to three ids that the caller may have meant: those that begin with the given text of two or more
+ * characters, then those with an edit distance of at most 2. Compares the first 100,000 ids.
  */
 function similarIds(wanted: string, ids: Iterable<string>): string[] {
   const beginning: string[] = [];
@@ -354,13 +362,16 @@ export function commonAncestor(tree: Tree, a: string | null, b: string | null): 
   return row < 0 ? null : tree.idAt(row);
 }
 
-/** Returns whether `ancestor` is on the path of `row`. An entry is on its own path. */
+/** Returns whether the row `ancestor` is on the path that ends in `row`. A row is on its own path. */
 export function isOnPath(tree: Tree, ancestor: number, row: number): boolean {
   while (row > ancestor) row = tree.index.parent(row);
   return row === ancestor;
 }
 
-/** Children of each row: two columns of row numbers, filled in one pass when children are first needed. */
+/**
+ * Children of each row: two columns of row numbers, filled in one pass by the constructor. Rows that the tree gets
+ * later are not included.
+ */
 export class ChildIndex {
   readonly #first: Int32Array;
   readonly #next: Int32Array;
