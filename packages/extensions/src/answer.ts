@@ -94,9 +94,9 @@ export function mergeAnswers(
  * Kind of report:
  *
  * - `threw`, `timed-out`: a handler was skipped or, if it is critical, stopped the operation;
- * - `invalid-answer`: an answer, or a field of it, was refused;
+ * - `invalid-answer`: an answer, a field of it, or the value that a handler of a transform hook left, was refused;
  * - `unused-answer`: an answer is valid, but the caller did not use it;
- * - `conflict`: two owners answered a field that takes one answer;
+ * - `conflict`: two handlers answered a field that takes one answer;
  * - `late-rejection`: a handler failed after the host had stopped waiting for it;
  * - `missing-member`: an extension uses a member that this host does not have, and continues without it;
  * - `failed-act`: an operation failed that an extension started without waiting for it;
@@ -120,7 +120,7 @@ export interface ExtensionReport {
   readonly kind: ReportKind;
   /** Extensions with the problem. For a conflict, the first one is the extension whose answer is used. */
   readonly owners: readonly string[];
-  /** Name under which the handler was registered; null for a problem of loading. */
+  /** Name under which the handler was registered; for a conflict, the hook's own name; null for a load or a setup. */
   readonly hook: string | null;
   /** Message for people, of one or two sentences. */
   readonly message: string;

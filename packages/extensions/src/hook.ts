@@ -31,7 +31,7 @@ export interface NotifyHook<Payload extends object = object> extends Hook<Payloa
   readonly mode: "notify";
 }
 
-/** Makes a notify hook. */
+/** Makes a notify hook. Throws `ExtensionError` `bad-hook` for a time limit that timers do not support. */
 export function notifyHook<Payload extends object>(
   name: string,
   options: HookOptions = {},
@@ -40,14 +40,18 @@ export function notifyHook<Payload extends object>(
 }
 
 /**
- * Hook that passes one value through all handlers, in order. Each handler gets the value of the one before. The event
- * is `{type, [field]: value}`, a draft: a handler changes it, assigns to it, or returns `{[field]: other}`.
+ * Hook that passes one value through all handlers, in order. Each handler gets the value that the handler before it
+ * left. The event is `{type, [field]: value}`, a draft: a handler changes it, assigns to it, or returns
+ * `{[field]: other}`.
  */
 export interface TransformHook<Value = unknown, Field extends string = string> extends Hook<Value> {
   readonly mode: "transform";
   /** Field of the value in the event, such as `messages`; any name except `type`. */
   readonly field: Field;
-  /** Returns the reason to refuse a changed value, as a sentence; undefined to accept it. Default: accepts every value. */
+  /**
+   * Returns the reason to refuse the value that a handler left, as a sentence; undefined to accept it. Called after
+   * every handler that succeeded, changed value or not. Default: accepts every value.
+   */
   validate?(value: Value): string | undefined;
 }
 
@@ -55,13 +59,16 @@ export interface TransformHook<Value = unknown, Field extends string = string> e
 export interface TransformHookOptions<Value, Field extends string>
   extends HookOptions,
     Pick<TransformHook<Value, Field>, "field"> {
-  /** Returns the reason to refuse a changed value, as a sentence; undefined to accept it. Default: accepts every value. */
+  /**
+   * Returns the reason to refuse the value that a handler left, as a sentence; undefined to accept it. Default: accepts
+   * every value.
+   */
   validate?: (value: Value) => string | undefined;
 }
 
 /**
- * Makes a transform hook. Throws `ExtensionError` `bad-hook` for a `timeoutMs` that timers do not support, and for the
- * field `type`, because `event.type` is the hook's name.
+ * Makes a transform hook. Throws `ExtensionError` `bad-hook` for the field `type`, which holds the hook's name, and for
+ * a time limit that timers do not support.
  */
 export function transformHook<Value, Field extends string>(
   name: string,
@@ -72,7 +79,10 @@ export function transformHook<Value, Field extends string>(
   return { ...options, mode: "transform", name, timeoutMs: hookTimeLimit(name, options) };
 }
 
-/** Merge rules for the answers of several handlers, field by field. */
+/**
+ * Merge rules for the answers of several handlers, field by field. A field can have the rule `one`; a string also
+ * `join`, and a boolean also `any`.
+ */
 export type MergeRules<Answer> = {
   readonly [Field in keyof Answer]-?: NonNullable<Answer[Field]> extends string
     ? Extract<MergeRule, "one" | "join">
@@ -83,15 +93,15 @@ export type MergeRules<Answer> = {
 
 /** Fields of every answer to a decide hook, besides the hook's own. */
 export interface Cancellation {
-  /** True to cancel the operation. One handler is enough. */
+  /** True to cancel the operation. One handler that answers true is enough. */
   cancel?: boolean;
   /** Reason, for the caller. */
   reason?: string;
 }
 
 /**
- * Hook that collects answers. Every handler is called, in order. Each answer is validated alone, and the valid ones are
- * merged.
+ * Hook that collects answers. Every handler is called, in order, unless the context's signal aborts. Each answer is
+ * validated alone, and the valid ones are merged.
  */
 export interface DecideHook<Payload extends object = object, Answer extends object = object>
   extends Hook<Payload, Answer> {
@@ -100,7 +110,7 @@ export interface DecideHook<Payload extends object = object, Answer extends obje
   readonly fields: MergeRules<Answer>;
   /**
    * Returns the reason to refuse an answer, as a sentence; undefined to accept it. Default: accepts every answer. Not
-   * called for a cancellation.
+   * called for a cancellation, nor for an answer without a field of the hook.
    */
   validate?(answer: Partial<Answer>, payload: Readonly<Payload>): string | undefined;
 }
@@ -115,7 +125,7 @@ export interface DecideHookOptions<Payload extends object, Answer extends object
 
 /**
  * Makes a decide hook. Throws `ExtensionError` `bad-hook` for the fields `cancel` and `reason`, which every decide hook
- * has.
+ * has, and for a time limit that timers do not support.
  */
 export function decideHook<Payload extends object, Answer extends object>(
   name: string,
@@ -128,17 +138,17 @@ export function decideHook<Payload extends object, Answer extends object>(
 }
 
 /**
- * Another name under which handlers can register for a hook. The handlers of both names are called in one order. Those
- * of the alias receive the event in the shape of their name, and are skipped when `when` returns false.
+ * Another name under which handlers can register for a hook. The handlers of both names are called in one order.
+ * Handlers of the alias receive the event in the shape of the alias, and are skipped when `when` returns false.
  */
 export interface HookAlias<Payload extends object = object, Answer extends object = object>
   extends Hook<Payload, Answer> {
   readonly mode: "alias";
-  /** Name of the hook. */
+  /** Name of the hook behind the alias. */
   readonly of: string;
-  /** Returns whether an event is for handlers of this name. */
+  /** Returns whether an event is for handlers of the alias. */
   when(payload: object): boolean;
-  /** Returns the event in the shape of this name. */
+  /** Returns the event in the shape of the alias. */
   map(payload: object): object;
   /** Returns an answer in the shape of the hook. */
   mapAnswer(answer: object): object;
@@ -192,9 +202,9 @@ export type HookSet = Readonly<Record<string, Hook>>;
 /**
  * Merge rule of a field:
  *
- * - `one`: the first answer is used, and a second one is a conflict;
- * - `join`: strings, joined by blank lines;
- * - `any`: true if one answer is true.
+ * - `one`: the answer of the first handler is used, and each further answer is reported as a conflict;
+ * - `join`: strings that are not empty, joined by blank lines in the order of the handlers;
+ * - `any`: true if at least one answer is true, else false.
  */
 export type MergeRule = "one" | "join" | "any";
 
@@ -211,7 +221,10 @@ export type EventOf<One, Name extends string = string> =
       ? Readonly<Payload> & { readonly type: Name }
       : never;
 
-/** Answer to a hook. Undefined, null and `{}` all mean no opinion. */
+/**
+ * Answer to a hook. Undefined, null and `{}` all mean no opinion; in a transform hook, changes of the draft count all
+ * the same. The answer to a notify hook is ignored.
+ */
 export type AnswerTo<One> =
   One extends TransformHook<infer Value, infer Field>
     ? // biome-ignore lint/suspicious/noConfusingVoidType: a handler without a return statement gives void.
@@ -263,7 +276,7 @@ export interface Registration {
   readonly timeoutMs: number;
 }
 
-/** 10 s, in milliseconds: time limit of a handler unless its hook has another one. */
+/** 10 s, in milliseconds: time limit of a setup, and of a handler unless it or its hook has another one. */
 export const HANDLER_LIMIT_MS = 10_000;
 
 /** 5 minutes, in milliseconds: for hooks whose handlers may call a model before they answer. */
@@ -281,12 +294,13 @@ export function refuseTimeLimit(milliseconds: number): string | undefined {
 /**
  * Codes of errors:
  * - `not-found`, `unreadable-folder`, `syntax-error`, `no-default-export`, `load-failed`, `load-timed-out`,
- *   `foreign-package`: an extension file could not be loaded;
+ *   `foreign-package`: an extension file could not be found or loaded;
  * - `setup-failed`: the extension's default export threw or took too long;
  * - `missing-member`: an extension uses a member of `api`, `ctx` or a virtual module that this host does not have;
  * - `unregistered`: an extension used its api after it had been removed;
  * - `critical-handler-failed`, `aborted`: a run of a hook could not be finished;
- * - `bad-handler`, `bad-hook`, `unknown-hook`: the program uses the hooks incorrectly.
+ * - `bad-handler`: an extension registers something that is not a function, or with an invalid priority or time limit;
+ * - `bad-hook`, `unknown-hook`: the program defines a hook incorrectly, or runs a hook that its host does not have.
  */
 export type ExtensionErrorCode =
   | "not-found"
@@ -318,7 +332,10 @@ export class ExtensionError extends Error {
   }
 }
 
-/** Returns a thrown value of any type as one line of text. */
+/**
+ * Returns a thrown value of any type as text: the message of an error (its name when the message is empty), a string
+ * itself, `[object …]` for another object. A message of several lines stays so.
+ */
 export function describeThrown(thrown: unknown): string {
   if (thrown instanceof Error) return thrown.message === "" ? thrown.name : thrown.message;
   if (typeof thrown === "string") return thrown;

@@ -33,25 +33,25 @@ export interface ExtensionHostOptions<Hooks extends HookSet> {
   hooks: Hooks;
   /** Receives every report when it occurs. Default: reports are dropped. */
   onReport?: (report: ExtensionReport) => void;
-  /** Measures the time limits of handlers; tests pass their own. Default: the system's clock. */
+  /** Measures the time limits of handlers and setups; tests pass their own. Default: the system's clock. */
   clock?: Clock;
 }
 
 /** Stores the handlers of all extensions and runs the hooks. */
 export interface ExtensionHost<Hooks extends HookSet, Context extends HandlerContext = HandlerContext> {
   /**
-   * Runs the setup of an extension. Returns the function that removes the extension. When the setup throws or takes
-   * longer than 10 s, no handler is left: `ExtensionError` `setup-failed`.
+   * Runs the setup of an extension. Returns the function that removes the extension with all its handlers. Throws
+   * `ExtensionError` `setup-failed` when the setup throws or takes longer than 10 s; no handler is left then.
    */
   register(owner: string, setup: ExtensionSetup<ExtensionApi<Hooks, Context>>): Promise<() => void>;
   /**
    * Returns whether a hook has handlers, so that a costly payload is built only when needed. An alias has the handlers
-   * of its hook.
+   * of its hook. False for a hook that the host does not have.
    */
   has(hook: Hook): boolean;
   /**
-   * Calls all handlers and resolves after the last one. Throws `critical-handler-failed` if a critical one failed.
-   * Freezes the values in the payload.
+   * Calls all handlers and resolves after the last one. Throws `critical-handler-failed` if a critical one failed,
+   * after all have been called, and `unknown-hook`. Freezes the values in the payload.
    */
   notify<Payload extends object>(
     hook: NotifyHook<Payload>,
@@ -60,14 +60,14 @@ export interface ExtensionHost<Hooks extends HookSet, Context extends HandlerCon
   ): Promise<void>;
   /**
    * Returns the value after all handlers, frozen together with the parts that it shares with `value`; without handlers,
-   * `value` itself. Throws `critical-handler-failed`, `aborted`.
+   * `value` itself. Throws `critical-handler-failed` and `aborted` at once, and `unknown-hook`.
    */
   transform<Value, Field extends string>(
     hook: TransformHook<Value, Field>,
     value: NoInfer<Value>,
     context: Context,
   ): Promise<Value>;
-  /** Returns the merged answers of the handlers. Freezes the values in the payload. */
+  /** Returns the merged answers of the handlers. Freezes the values in the payload. Throws `unknown-hook`. */
   decide<Payload extends object, Answer extends object>(
     hook: DecideHook<Payload, Answer>,
     payload: NoInfer<Payload>,
@@ -77,7 +77,10 @@ export interface ExtensionHost<Hooks extends HookSet, Context extends HandlerCon
   report(report: ExtensionReport): void;
 }
 
-/** Makes a host without extensions. Throws `ExtensionError` `bad-hook` for hooks that contradict each other. */
+/**
+ * Makes a host without extensions. Throws `ExtensionError` `bad-hook` when a key of `hooks` is not the hook's name, or
+ * the hook of an alias is missing.
+ */
 export function createExtensionHost<Hooks extends HookSet, Context extends HandlerContext = HandlerContext>(
   options: ExtensionHostOptions<Hooks>,
 ): ExtensionHost<Hooks, Context> {
@@ -193,7 +196,7 @@ export interface ExtensionApi<Hooks extends HookSet, Context> {
     handler: Handler<Hooks[Name], Name, Context>,
     options?: HandlerOptions,
   ): () => void;
-  /** Registers a handler for a hook given as a value. */
+  /** Same, for a hook given as a value. The host finds its own hook by the value's name. */
   on<One extends Hook>(
     hook: One,
     handler: Handler<One, string, Context>,

@@ -101,9 +101,12 @@ export interface Decision<Answer extends object> {
    * that the host lacks.
    */
   readonly cancelled: { readonly by: string; readonly reason: string | null } | null;
-  /** True when the signal of the context ended the run. The remaining handlers were not called. */
+  /** True when the signal of the context ended the run. The remaining handlers were not called, and `answer` is empty. */
   readonly aborted: boolean;
-  /** All reports of this run. The host's `onReport` received them too. */
+  /**
+   * Reports of this run. The host's `onReport` received them too. A handler that fails after the host stopped waiting
+   * is reported only there.
+   */
   readonly reports: readonly ExtensionReport[];
 }
 
@@ -112,7 +115,7 @@ const lacksMember = (error: unknown): boolean =>
 
 /**
  * Calls every handler, one after the other, even after a cancellation: an early cancellation must not hide that a later
- * handler fails or disagrees. Any cancellation wins.
+ * handler fails or disagrees. Any cancellation wins. An abort of the context's signal ends the run.
  */
 export async function runDecide<Answer extends object>(
   hook: DecideHook<object, Answer>,
@@ -228,7 +231,7 @@ function criticalFailure(registration: Registration, failure: ExtensionReport): 
   return new ExtensionError("critical-handler-failed", message, { owner, cause: failure.error });
 }
 
-/** Outcome of a call of a handler: its answer, its error, or the reason why the host stopped waiting for it. */
+/** Outcome of a call: its answer, its error, or the reason why the host stopped waiting for it. */
 type Outcome =
   | { readonly kind: "answered"; readonly answer: unknown }
   | { readonly kind: "threw"; readonly error: unknown }

@@ -51,13 +51,15 @@ export type LogErrorCode =
  * - `unknown-entry`: an id that is not in the log; the message names similar ones
  * - `unknown-parent`: an entry to append names a parent that is not in the log
  * - `duplicate-id`: an entry to append has an id that another entry has
- * - `invalid-entry`: an entry to append does not have the shape of its kind, or has a value that is not JSON
+ * - `invalid-entry`: an entry to append does not have the shape of its kind, or has a value that is not JSON; a line to
+ *   write has a newline; a header to write is not one, or its id cannot be part of a file name
  * - `bad-kind`: a kind of entry that cannot be registered
  * - `off-path`: an edit or a first kept entry that is not on the path
  * - `no-header`, `version`: a log that can be read and must not be written
- * - `empty-file`, `not-a-session`: the log has no usable line
- * - `ambiguous`: several files have the id of a session; the message names them
- * - `moved`: an append that required a certain leaf, and the log has another one now; nothing was written
+ * - `empty-file`, `not-a-session`: the file is empty, or none of its lines is a header or an entry
+ * - `ambiguous`: several sessions have the same id; the message names them
+ * - `moved`: an append that required a certain leaf, or a log without new lines, and the log has changed; nothing was
+ *   written
  * - `not-loaded`: the store has not read the whole log into memory yet
  * - `empty-context`: the context has nothing to send
  * - `bad-tool`: a tool whose schema no model would read
@@ -196,8 +198,9 @@ export type EspalierErrorCode =
 
 /** Identity of the process that writes a session. */
 export interface LeaseHolder {
-  /** Process id on `host`. */
+  /** Process id on `host`; 0 for another opening in this process, in a store that only this process uses. */
   pid: number;
+  /** Name of the machine. */
   host: string;
   /** Start of the lease, ISO 8601, UTC; empty when the lease does not have one. */
   since: string;
@@ -213,13 +216,13 @@ export interface BilledUsage {
   cacheRead: number;
   /** Tokens of the prompt that were written to the cache. */
   cacheWrite: number;
-  /** Sum of the tokens; absent when the provider gave none. */
+  /** Sum of the four counts; absent when the provider gave no sum. */
   totalTokens?: number;
   /** US dollars of each part; absent when the prices are unknown. */
   cost?: Partial<Record<"input" | "output" | "cacheRead" | "cacheWrite" | "total", number>>;
 }
 
-/** One request to a summarizer that gave no summary. */
+/** A request for a summary that failed. */
 export interface FailedAttempt {
   /** Name of the summarizer. */
   name: string;
@@ -229,7 +232,7 @@ export interface FailedAttempt {
   usage?: BilledUsage;
 }
 
-/** Cause of an {@link EspalierError}, and the facts that belong to its code. */
+/** Options of an {@link EspalierError}: its cause, and the fields that belong to its code. */
 export type EspalierErrorOptions = ErrorOptions & Partial<Omit<EspalierError, keyof Error | "code">>;
 
 /**
@@ -241,7 +244,10 @@ export class EspalierError extends Error {
   readonly code: EspalierErrorCode;
   /** With `busy`: the process that writes the session. */
   declare readonly holder?: LeaseHolder | undefined;
-  /** With `moved`: the leaf that the log has now; null before the first entry. */
+  /**
+   * With `moved`: the current leaf; null before the first entry. Absent when the append required a log without new
+   * lines, not a leaf.
+   */
   declare readonly leafId?: string | null | undefined;
   /** Extension that vetoed the action or failed. */
   declare readonly by?: string | undefined;

@@ -1,9 +1,9 @@
 import { EspalierError } from "./error.ts";
 
 /**
- * Returns JSON text as `JSON.stringify` writes it, also for a value that is nested too deeply for it, so that every
- * value that was read can be printed. Such a value is written without spaces. Empty for a value that JSON does not
- * have.
+ * Returns JSON text as `JSON.stringify` writes it; an empty text for a value without JSON (undefined, a function). Also
+ * writes a value that is nested too deeply for `JSON.stringify`, on one line whatever `space` is, so that every value
+ * that was read can be printed. Throws a `TypeError` for a cycle or a bigint.
  *
  * @param space spaces per level of indentation; without it, the text is one line
  */
@@ -18,8 +18,9 @@ export function jsonText(value: unknown, space?: number): string {
 }
 
 /**
- * Yields the JSON text of an object or a list in pieces. An iterable field (other than a string) is written element by
- * element, so that a long list is never in memory. Undefined fields are left out.
+ * Yields the JSON text of an object or a list in pieces. An iterable field (other than a string) is written as a list,
+ * element by element, so that a long list is never in memory. Undefined fields are left out; undefined elements become
+ * null.
  *
  * @param line "\n" for a line for each field and each element; default: all on one line
  * @param text JSON text of a field or an element; default: {@link jsonText}
@@ -93,12 +94,13 @@ export interface LineProblem {
   /**
    * Kind of problem:
    *
-   * - `blank`: empty, or only spaces and tabs
-   * - `nul-bytes`: NUL bytes, which a power failure leaves in place of data that was not on disk yet
-   * - `invalid-utf8`, `invalid-json`
+   * - `blank`: empty, or only white space, maybe after a BOM
+   * - `nul-bytes`: no JSON, with NUL bytes, which a power failure leaves in place of data that was not on disk yet
+   * - `invalid-utf8`, `invalid-json`: any other bytes that are not UTF-8, and any other text that is not JSON
    * - `too-long`: more bytes than a string can have characters ({@link LONGEST_PARSED})
    */
   kind: "blank" | "invalid-utf8" | "invalid-json" | "nul-bytes" | "too-long";
+  /** One sentence for people. */
   message: string;
   /** Bytes of the line. */
   length: number;
@@ -194,7 +196,8 @@ export interface Salvaged {
 }
 
 /**
- * Returns the value after a torn one on the same line: the end of the line that begins with `marker` and parses.
+ * Returns the whole object or array at the end of a line, after a torn value. Undefined when there is none, when it
+ * does not begin with `marker`, or when it is not JSON.
  *
  * Linear, with one attempt to parse, for any content of the line: read from the end, the quotes and brackets of a JSON
  * object or array determine the only possible beginning.
@@ -246,7 +249,7 @@ function startsWith(bytes: Uint8Array, start: number, marker: string): boolean {
 /** Bytes of a text that are read one by one before a native search for its end: for short texts, a search costs more. */
 const NEAR = 48;
 
-/** Returns whether a byte is JSON white space: blank, tab, CR or newline. */
+/** Returns whether a byte is JSON white space: space, tab, CR or newline. */
 export function isSpace(byte: number): boolean {
   return byte === 32 || byte === 9 || byte === 13 || byte === 10;
 }
@@ -342,7 +345,8 @@ const encoder = new TextEncoder();
 
 /**
  * Returns the JSON text of one line, without newline. The value has to pass {@link checkJson}. Lone surrogates in
- * strings and keys become U+FFFD. Parsing the text and formatting the result gives the same text.
+ * strings and keys become U+FFFD. Parsing the text and formatting the result gives the same text. `limits` default to
+ * {@link LINE_LIMITS}.
  *
  * @throws EspalierError `not-json`, `too-deep` (both name the key path), `line-too-long`
  */
@@ -399,7 +403,7 @@ export interface LineLimits {
   bytes?: number;
 }
 
-/** Default limits. */
+/** Default limits of a line to write: 256 levels, 16 MiB. */
 export const LINE_LIMITS: Required<LineLimits> = { depth: 256, bytes: 16 * 1024 * 1024 };
 
 /**

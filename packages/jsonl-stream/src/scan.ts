@@ -6,8 +6,9 @@ interface ScanOptions {
   /** Bytes read at once. Default 1 MiB; sizes from 64 KiB to 4 MiB were equally fast. */
   blockSize?: number;
   /**
-   * Maximum bytes of a visited line. A longer line is cut, so that a file without newlines cannot exhaust memory.
-   * Default 1 GiB, twice the length that can be parsed; at least `blockSize`.
+   * Maximum bytes of a visited line. Of a longer line, only the first `longest` bytes are visited, so that a file
+   * without newlines cannot exhaust memory. Default 1 GiB, twice the length that can be parsed. A value below
+   * `blockSize` counts as `blockSize`.
    */
   longest?: number;
   /** Finds the lines in the blocks. Default: a {@link NewlineFinder}. Use a finder for one walk at a time. */
@@ -16,9 +17,9 @@ interface ScanOptions {
 
 /** Options of a walk forward. */
 export interface ForwardOptions extends ScanOptions {
-  /** Byte offset of the beginning: the first byte of a line. Default 0. */
+  /** Byte offset at which the walk begins: the first byte of a line. Default 0. */
   from?: number;
-  /** Byte offset of the end (exclusive). Default: the view's size. */
+  /** Byte offset at which the walk ends (exclusive). Default, and at most: the view's size. */
   to?: number;
   /** Number of the first line. Default 1. */
   lineNumber?: number;
@@ -70,7 +71,7 @@ export function forEachLine(view: ByteView, visit: LineVisitor, options: Forward
 
 /** One line of a view. */
 export interface Line {
-  /** Number of the line, counted from 1 at the beginning of the scan. Blank lines count. */
+  /** Number of the line. The first line of the scan has `ForwardOptions.lineNumber` (default 1). Blank lines count. */
   lineNumber: number;
   /** Offset in the view of the line as stored. */
   offset: number;
@@ -108,9 +109,9 @@ export function* scanLines(view: ByteView, options: ForwardOptions = {}): Genera
 
 /** Options of a walk backward. */
 export interface BackwardOptions extends ScanOptions {
-  /** Byte offset of the beginning: the end of a line, including its newline. Default: the view's size. */
+  /** Byte offset at which the walk begins: the one after a line's newline. Default, and at most: the view's size. */
   from?: number;
-  /** Byte offset of the end: the first byte of a line. Default 0. */
+  /** Byte offset at which the walk ends: the first byte of the last line that is visited. Default 0. */
   to?: number;
 }
 
@@ -455,12 +456,12 @@ function readBuffer(length: number): Uint8Array {
 
 /**
  * The beginning of an append-only sequence of bytes, read synchronously. Its content never changes. The file can grow,
- * but the view does not.
+ * but the view does not. Reads from a file throw `closed`, `shrunk`, `unreadable` or `removed`.
  */
 export interface ByteView {
   /** Bytes in the view. */
   readonly size: number;
-  /** Returns the bytes from `offset` on: `length` bytes, or as many as the view has. The caller can keep them. */
+  /** Returns `length` bytes from `offset` on, or fewer at the end of the view. The caller can keep them. */
   read(offset: number, length: number): Uint8Array;
   /** Fills `target` from `offset` on; returns the number of bytes, which is smaller only at the end of the view. */
   readInto(offset: number, target: Uint8Array): number;

@@ -26,13 +26,15 @@ export interface LoadExtensionOptions {
 export interface LoadedExtension {
   /** Absolute path of the module. */
   readonly file: string;
+  /** Default export of the module, for `ExtensionHost.register`. */
   readonly setup: ExtensionSetup<unknown>;
 }
 
 /**
  * Loads a TypeScript or JavaScript module and its imports, as they are on disk now. Loading runs code: the caller
- * decides before whether the file is trusted. Throws `ExtensionError` with the file as owner: `not-found`,
- * `syntax-error`, `foreign-package`, `load-failed`, `load-timed-out`, `no-default-export`.
+ * decides before whether the file is trusted. Throws `ExtensionError` with the file as owner: `not-found` (also for a
+ * folder), `syntax-error`, `foreign-package`, `load-failed` (also for an invalid `timeoutMs`), `load-timed-out`,
+ * `no-default-export` (also when the default export is not a function).
  */
 export async function loadExtension(
   file: string,
@@ -113,8 +115,9 @@ const MODULE_NAME = /^(?!\.)(?!.*\.d\.ts$).+\.(?:ts|js|mjs)$/;
 
 /**
  * Returns the extensions of a folder as absolute paths, ordered by name: its `*.ts`, `*.js` and `*.mjs` files, and the
- * `index.ts` of its subfolders. Runs no code. Links count as their targets. Returns none for a folder that does not
- * exist; throws `ExtensionError` `unreadable-folder` for one that cannot be read.
+ * `index.ts` of its subfolders. Hidden names and declarations (`.d.ts`) are left out. Runs no code. Links count as
+ * their targets. Returns none for a folder that does not exist. Throws `ExtensionError` `unreadable-folder` when the
+ * folder or one of these files cannot be read.
  */
 export async function findExtensions(folder: string): Promise<readonly string[]> {
   const home = resolve(folder);

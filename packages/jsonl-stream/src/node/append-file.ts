@@ -41,11 +41,12 @@ export interface AppendFileOptions {
 export interface AppendFile {
   /** Absolute path. */
   readonly path: string;
+  /** Mode in which the file was opened. */
   readonly mode: OpenMode;
-  /** Bytes read so far, in whole lines. */
+  /** Offset after the last whole line that was read. */
   readonly size: number;
   /**
-   * Returns everything up to the last check of the file. It includes an incomplete line at `size`, which another writer
+   * Returns the file up to its end at the last check. It includes an incomplete line at `size`, which another writer
    * may be writing; the line counts as soon as it is complete. The view stays valid while the file grows.
    */
   view(): ByteView;
@@ -55,7 +56,8 @@ export interface AppendFile {
    * the lines do not count as appended, but the first part of them can be in the file.
    *
    * @param lines - lines from `encodeLines`; with no bytes, the call is the same as `takeIn`
-   * @throws EspalierError `short-write`, `write-failed`, `read-only`, `sync-failed`, `closed`, `unreadable`
+   * @throws EspalierError `short-write`, `write-failed`, `unreadable`; `removed`, `changed`, `shrunk` (see above);
+   * `read-only`, `closed`, and `sync-failed` after a failed sync, with nothing written
    */
   append(lines: Uint8Array): Appended;
   /** Reads the lines that were completed since the last check of the file; returns null when there are none. */
@@ -64,8 +66,8 @@ export interface AppendFile {
    * Returns when everything appended is on disk: fdatasync, and a sync of the folder when this opening created the
    * file.
    *
-   * @throws EspalierError `sync-failed`, and again at each later `append` and `sync`: the system may have dropped the
-   * data and would report success the next time
+   * @throws EspalierError `sync-failed`, and again at each later `append`, `sync` and `synced`: the system may have
+   * dropped the data and would report success the next time; `read-only`, `closed`
    */
   sync(): void;
   /**

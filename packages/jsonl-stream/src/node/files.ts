@@ -116,7 +116,7 @@ export function openView(path: string, options: { calls?: FileCalls } = {}): Fil
   return { ...descriptor.view(Number(facts.size)), path: absolute, close: () => descriptor.close() };
 }
 
-/** Returns the result of `act` on the view of {@link openView}, and closes the file. */
+/** Returns the result of `act` on the view of {@link openView}, and closes the file, also when `act` throws. */
 export function withView<Result>(
   path: string,
   act: (view: FileView) => Result,
@@ -274,8 +274,8 @@ export const nodeFileCalls = {
 };
 
 /**
- * Makes a call without which the file at `path` is not written. Retries it when a signal interrupts it. Throws the
- * error of a failed write.
+ * Makes a call that is a part of writing the file at `path`; returns its result. Retries it like {@link uninterrupted}.
+ * @throws EspalierError `exists`, `not-found` (no such folder), `write-failed`
  */
 export function writingCall<T>(path: string, call: () => T): T {
   try {
@@ -316,7 +316,11 @@ function writeError(path: string, error: unknown): EspalierError {
 /** Error codes of systems that cannot sync a folder (Windows; some network and user-space file systems). */
 const UNSUPPORTED = new Set(["EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EISDIR", "EBADF"]);
 
-/** Makes the name of a file durable. Without it, a power failure can remove a new name together with its bytes. */
+/**
+ * Makes the name of a file durable, by a sync of its folder. Without it, a power failure can remove a new name together
+ * with its bytes. Does nothing where folders cannot be synced (Windows, some network file systems). Throws the system's
+ * error.
+ */
 export function syncFolderOf(path: string, calls: FileCalls): void {
   // Windows cannot open folders, and journals names without a sync.
   if (process.platform === "win32") return;
@@ -378,7 +382,7 @@ export function groupSync(sync: () => Promise<void>): () => Promise<void> {
   };
 }
 
-/** Closes a descriptor. The descriptor is gone afterwards, even after an error or a signal. */
+/** Closes a descriptor. The descriptor is gone afterwards, even after an error or a signal. Throws `write-failed`. */
 export function closeFile(path: string, fd: number, calls: FileCalls): void {
   try {
     calls.closeSync(fd);
@@ -425,7 +429,7 @@ export function systemCode(error: unknown): string | undefined {
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
 }
 
-/** Returns whether a folder of the path is missing, or is a file. */
+/** Returns whether an error says that a path, or a folder of it, is missing, or that such a folder is a file. */
 function isNoFolder(error: unknown): boolean {
   const code = systemCode(error);
   return code === "ENOENT" || code === "ENOTDIR";
@@ -440,7 +444,10 @@ const isInterrupted = (error: unknown): boolean => {
   return code === "EINTR" || code === "EAGAIN";
 };
 
-/** Makes a call, and repeats it when a signal interrupted it before it did anything. */
+/**
+ * Makes a call; returns its result. Repeats it, up to 100 attempts in all, when it did nothing: a signal interrupted
+ * it, or the system asks to try again (`EINTR`, `EAGAIN`).
+ */
 export function uninterrupted<T>(call: () => T): T {
   for (let attempt = 1; ; attempt += 1) {
     try {

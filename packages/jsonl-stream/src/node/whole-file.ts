@@ -23,7 +23,7 @@ import {
 
 /**
  * Creates a whole file, durably: writes it under a temporary name, syncs it, gives it its name without overwriting, and
- * syncs the folder. When it throws, there is no file and no temporary file.
+ * syncs the folder. When it throws, neither the new file nor the temporary one is left.
  *
  * @throws EspalierError `exists`, `not-found` (no such folder), `short-write`, `write-failed`, and the errors of
  * `chunks`
@@ -166,7 +166,7 @@ export interface ReplaceWholeOptions extends WholeFileOptions {
   keepAs: string;
   /**
    * Size in bytes that the original must still have just before it is replaced, so that no lines appended in the
-   * meantime are lost.
+   * meantime are lost. Default: the size is not checked.
    */
   expectedSize?: number;
 }
@@ -180,8 +180,8 @@ export interface ReplaceWholeOptions extends WholeFileOptions {
  * The last check of the original and the rename are two calls. Callers must ensure that no two replacements run at
  * once.
  *
- * @throws EspalierError `not-found`, `not-a-file`, `not-ours`; `exists` (`keepAs` is another file), `changed`
- * (`expectedSize`), `short-write`, `write-failed`, and the errors of `chunks`
+ * @throws EspalierError `not-found`, `not-a-file`, `not-ours`; `exists` (`keepAs` is another file); `changed` (another
+ * file has the path, or the size is not `expectedSize`); `short-write`, `write-failed`, and the errors of `chunks`
  */
 export function replaceWhole(path: string, chunks: Iterable<Uint8Array>, options: ReplaceWholeOptions): void {
   const absolute = resolve(path);
@@ -266,7 +266,7 @@ export function digestOf(view: ByteView, size = view.size): string {
 
 /** Options of writing a whole file. */
 export interface WholeFileOptions {
-  /** Permissions. Default 0600. */
+  /** Permissions of the file, before the umask. Default 0600. */
   mode?: number;
   /** Calls to the file system. Default: those of `node:fs`. */
   calls?: FileCalls;
@@ -410,9 +410,10 @@ function writeAll(path: string, fd: number, chunk: Uint8Array, calls: FileCalls)
 const UNSUPPORTED = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"]);
 
 /**
- * Gives a file a second name that must not exist; returns false when the file system has no hard links.
+ * Gives a file a second name that must not exist, and returns true; returns false when the file system has no hard
+ * links.
  *
- * @throws EspalierError `exists`
+ * @throws EspalierError `exists`, `not-found`, `write-failed`
  */
 export function linkNew(existing: string, path: string, calls: FileCalls): boolean {
   return writingCall(path, () => {
