@@ -58,8 +58,8 @@ import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizers.
 
 /**
  * Makes the entries of a candidate on the current path: the compaction, then the edits that shorten the kept part.
- * Measures the remaining context. `problem` is the reason why the entries must not be appended; undefined when they
- * may. Pure.
+ * Measures the remaining context. `problem` is the reason why the entries must not be appended: the context would not
+ * become smaller. It is undefined when they may be appended. Writes nothing. Throws `stale` as {@link refuseSplitCall}.
  */
 export function draftCompaction(run: CompactionRun, candidate: CompactionCandidate) {
   const { session, policy, compactionId } = run;
@@ -158,7 +158,10 @@ function summaryNow(
 
 const NO_FILES: FileLists = { readFiles: [], modifiedFiles: [] };
 
-/** Returns the plan's edits of the kept part, and further ones if the real summary leaves less room than planned. */
+/**
+ * Returns the plan's edits of the kept part, further ones if the real summary leaves less room than planned, and those
+ * that remove images from a request with too many bytes.
+ */
 function fittingEdits(
   run: CompactionRun,
   draft: NewEntry<CompactionEntry>,
@@ -203,8 +206,8 @@ function replacing(edits: ContextEdit[], later: readonly ContextEdit[]): Context
 }
 
 /**
- * Returns edits that remove images from the next request: as many as make it too large, all of them after a request was
- * refused because it has too many bytes.
+ * Returns edits that remove images from the next request: none if it is within the limit of bytes, else as many as bring
+ * it well below the limit. All images are removed after a request was refused because it had too many bytes.
  */
 function picturesToLose(
   { session, situation, reason }: CompactionRun,
@@ -308,7 +311,8 @@ export function proposedCandidate(run: CompactionRun, proposal: CompactionPropos
 }
 
 /**
- * Makes a candidate by the summarizer; if its summary is too large, by the extractive summarizer.
+ * Makes a candidate by the summarizer. If its summary is too large, the extractive summarizer makes another one, or,
+ * without a fallback, `no-smaller` is thrown.
  *
  * @param named the chosen summarizer; undefined: the extractive one is used
  * @param bill gets the usage as soon as it is known
@@ -365,7 +369,7 @@ async function summarizedBy(
   };
 }
 
-/** Largest size of a summary relative to its limit, in characters / 4: tokens of prose can be longer. */
+/** Maximum size of a summary, in characters / 4, as a multiple of its requested tokens: a token of prose can be longer. */
 const LARGEST_EXCESS = 2;
 
 /** Returns the reason why a summary is too large; undefined when it is not. */

@@ -71,7 +71,7 @@ function warnOnce(session: Session, { name }: Policy): void {
   );
 }
 
-/** Writes every missing file that the context refers to into the session's own storage. */
+/** Writes every missing file that the context refers to into the session's storage, and appends edits to new paths. */
 export async function bringFilesHome(session: Session): Promise<void> {
   await inTurn(session, async () => {
     const edits = await writeMissingFiles(session);

@@ -42,7 +42,7 @@ export const POLICY_NAMES = Object.keys(POLICIES) as readonly PolicyName[];
 /**
  * Returns a policy: a value unchanged, a name with its settings, `token-budget` for undefined.
  *
- * @throws EspalierError `bad-input` for an unknown name; `settings`
+ * @throws EspalierError `bad-input` for an unknown name; `settings` for settings that do not fit together
  */
 export function resolvePolicy(policy: Policy | string = tokenBudget, settings: PolicySettings = {}): Policy {
   if (typeof policy !== "string") return policy;

@@ -102,7 +102,7 @@ function forecastCompaction(
   return forecastCache(context, { tokens, shared: 0 }, pricesAt(session));
 }
 
-/** Returns the file arguments declared by tools: the common ones, and those of the session. */
+/** Returns the tools that declare which files a call reads or changes: the common ones, then those of the session. */
 export const toolsOf = ({ options }: Pick<Session, "options">) => [...fileTools, ...(options.tools ?? [])];
 
 /**
@@ -164,7 +164,8 @@ export function automaticInARow({ window }: Pick<Session, "window">): number {
 /**
  * Refuses endless automatic compaction.
  *
- * @throws EspalierError `exhausted` for an automatic compaction after two without an answer of the model between them
+ * @throws EspalierError `exhausted` for a compaction with the reason `threshold` or `overflow` after two automatic ones
+ * without an answer of the model between them
  */
 export function refuseAfterTwo(
   session: Session,
@@ -181,7 +182,7 @@ export function refuseAfterTwo(
 export interface PolicyComparison {
   policy: string;
   eligible: boolean;
-  /** Reason why there is nothing to compact; null when there is. */
+  /** Reason why the session cannot be compacted; null when it can. */
   reason: string | null;
   messagesBefore: number;
   messagesAfter: number;

@@ -106,7 +106,11 @@ async function preparedRun(session: Session, options: CompactionRequest) {
   return session.withinReach(() => prepareRun(session, options));
 }
 
-/** Returns the plan, and all data that do not change until the end. */
+/**
+ * Returns the data of a run with its plan, or the reason why there is nothing to compact.
+ *
+ * @throws EspalierError `auto-off`, `read-only`, `exhausted`; `irreducible` from the policy
+ */
 function prepareRun(session: Session, options: CompactionRequest): CompactionRun | NothingToCompact {
   const { reason = "manual", signal = new AbortController().signal } = options;
   const started = Date.now();
@@ -215,7 +219,10 @@ function jsonProblem(details: object): string | undefined {
   }
 }
 
-/** Evaluates the policy at the leaf, and compacts when it is due or the next answer would have no reserve left. */
+/**
+ * Evaluates the policy at the leaf, and compacts when it is due or the next answer would have no reserve left. Undefined
+ * when neither holds, or when automatic compaction is off.
+ */
 export async function compactWhenDue(
   session: Session,
   options: CompactionRequest,
@@ -280,7 +287,7 @@ export interface CompactSessionByCountOptions
 
 /**
  * Summarizes a session's older messages (origins 000): the oldest `count − keepLast` active ones, with `keepLast` 10 by
- * default. Returns the summary that replaces them; null when there are no more than `keepLast`.
+ * default. Returns the summary that replaces them; null when nothing can be compacted, as with at most `keepLast`.
  *
  * @throws errors of `Session.compact`
  */
@@ -301,7 +308,7 @@ function announceCompaction({ session, policy, situation }: CompactionRun): void
   session.events.publish(EventType.PROGRESS_UPDATE, { message: progressMessage(fill) });
 }
 
-/** Logs and publishes the failure of a background compaction; the session is unchanged. */
+/** Logs and publishes a failure that stops nothing: in the background or before a request. The session is unchanged. */
 export function reportFailure(session: Session, error: unknown): void {
   const reason = error instanceof Error ? error.message : String(error);
   const message = `The session was not compacted, and is unchanged: ${reason}`;

@@ -30,8 +30,8 @@ interface ChainOptions {
 }
 
 /**
- * Prepares a summarizer for any history: extensions see its requests, temporary failures are retried, long requests are
- * split, and the extractive summarizer is the fallback.
+ * Prepares a summarizer for any history: extensions see its requests, each is checked against the budget, temporary
+ * failures are retried, long requests are split, and the extractive summarizer is the fallback.
  */
 export function summarizerChain(
   session: Session,
@@ -49,7 +49,7 @@ export function summarizerChain(
   });
 }
 
-/** Retries temporary failures; or every failure, if a policy names the number of attempts. */
+/** Wraps a summarizer: temporary failures are retried; or every failure, if a policy sets the number of attempts. */
 function withSessionRetries(
   { logger: log, options: { sleep } }: Session,
   shown: Summarizer,
@@ -78,7 +78,7 @@ export function summarizerOf({ options, logger }: Session, model?: string): Summ
   return named ?? options.summarizer;
 }
 
-/** Returns a summarizer with another Claude model, if the session's summarizer is Claude. */
+/** Returns a summarizer with another Claude model, if the session's one is Claude and `ANTHROPIC_API_KEY` is set. */
 function sameProvider(summarizer: Summarizer | undefined, model: string): Summarizer | undefined {
   const canAsk = summarizer?.name === "anthropic" && process.env["ANTHROPIC_API_KEY"];
   return canAsk ? anthropicSummarizer({ model }) : undefined;
@@ -102,7 +102,7 @@ function shownToExtensions(session: Session, summarizer: Summarizer, signal: Abo
   });
 }
 
-/** Wraps a summarizer so that each call is checked against the budget; a summarizer without a model is free. */
+/** Wraps a summarizer so that each call is checked against `maxCost`, if it is set; the extractive summarizer is free. */
 function withinBudget(session: Session, summarizer: Summarizer): Summarizer {
   if (session.options.maxCost === undefined || isExtractive(summarizer)) return summarizer;
   return withSummarize(summarizer, async (request) => {

@@ -14,8 +14,8 @@ import type {
 } from "./members.ts";
 
 /**
- * Returns the folder of the session's agent: that of the header, or the process's when the header's folder was
- * redacted.
+ * Returns the folder of the session's agent: that of the header; the process's folder when the header has none, or has
+ * the process's folder in its redacted form.
  */
 export function sessionFolder(header: Pick<SessionHeader, "cwd"> | null | undefined): string {
   const here = process.cwd();

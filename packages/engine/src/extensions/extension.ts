@@ -21,7 +21,7 @@ import type { ExtensionCommandContext, ExtensionContext } from "./members.ts";
 export interface ExtensionState<State> {
   /** Returns the state at the leaf, or at any other entry. */
   get(leafId?: string | null): State;
-  /** Appends data under the leaf; the state includes the data from then on. */
+  /** Appends data under the leaf; the state includes the data from then on. Returns the id of the entry. */
   append(data: unknown): Promise<string>;
 }
 
@@ -47,7 +47,7 @@ export interface ProgramOptions {
 export interface ProgramResult {
   stdout: string;
   stderr: string;
-  /** Exit code; 1 also for a program that could not be started. */
+  /** Exit code; 1 also for a program that could not be started, or was ended by a signal. */
   code: number;
   /** True when the time limit or the signal ended the program. */
   killed: boolean;
@@ -68,7 +68,7 @@ export interface PiApi extends Record<(typeof ABSENT)[number], (...given: unknow
   ): void;
   /** Appends a `custom` entry, which the model does not read. */
   appendEntry(customType: string, data?: unknown): void;
-  /** Appends a `custom_message`, which the model reads. `triggerTurn` is not available. */
+  /** Appends a `custom_message`, which the model reads. Throws `missing-member` with `triggerTurn`. */
   sendMessage(
     message: { customType: string; content: UserContent; display: boolean; details?: unknown },
     options?: { triggerTurn?: boolean },
@@ -91,10 +91,10 @@ export interface PiApi extends Record<(typeof ABSENT)[number], (...given: unknow
   events: {
     /** Listens to a channel; returns the function that ends the subscription. */
     on(channel: string, listener: (data: unknown) => unknown): () => void;
-    /** Calls every listener of a channel. */
+    /** Calls every listener of a channel later, without waiting; a failure of a listener is reported. */
     emit(channel: string, data?: unknown): void;
   };
-  /** Registers a flag, which always has its default: no command line sets it. */
+  /** Registers a flag, which always has its default, because no command line sets it. This is reported. */
   registerFlag(name: string, options: { default?: boolean | string }): void;
   /** Returns the default of a registered flag. */
   getFlag(name: string): boolean | string | undefined;
@@ -239,8 +239,8 @@ export function apiMembers(session: Session, owner: string): PiApi {
 }
 
 /**
- * Runs a program without a shell and waits for its end. A program that cannot be started ends with code 1 and the
- * reason.
+ * Runs a program without a shell and waits for its end. A program that cannot be started has the code 1, and the reason
+ * in `stderr`.
  */
 function runProgram(
   command: string,

@@ -89,7 +89,10 @@ export async function loadExtensions(
     await registerOnce(named, `inline extension ${at + 1}`);
 }
 
-/** Returns the extensions of the user, and those of the session's project, if it is trusted and unchanged. */
+/**
+ * Returns the extensions of the user, and those of the session's project, if it is trusted and unchanged, or if its
+ * change is confirmed.
+ */
 async function discovered(
   { header, host }: Session,
   { confirmTrust }: ExtensionOptions,
@@ -111,7 +114,11 @@ async function discovered(
   return [...ofUser, ...found];
 }
 
-/** @param unnamed name in messages for a function without a name */
+/**
+ * Registers one extension with the session's host.
+ *
+ * @param unnamed name in messages for a function without a name
+ */
 async function register(
   session: Session,
   extension: string | Extension,

@@ -20,9 +20,9 @@ export interface SessionManager {
   getEntry(id: string): Entry | undefined;
   /** Returns all entries in file order, including those of other branches. */
   getEntries(): Entry[];
-  /** Returns a path, root first. Default: that of the leaf. */
+  /** Returns a path, root first. Default: that of the leaf. Throws `unknown-entry`. */
   getBranch(fromId?: string): Entry[];
-  /** Returns the current label of an entry. */
+  /** Returns the current label of an entry; undefined when it has none. */
   getLabel(id: string): string | undefined;
 }
 
@@ -48,7 +48,7 @@ export interface ExtensionDialogs {
 
 /** User interface that a shell provides to extensions. Default: no user interface. */
 export interface ExtensionUi {
-  /** Shows a message; default `info`. */
+  /** Shows a message. Default kind: `info`. */
   notify(message: string, kind?: "info" | "warning" | "error"): void;
   /** Shows a status under a key until it changes; undefined removes it. Default: the status is not shown. */
   setStatus?(key: string, text: string | undefined): void;
@@ -56,7 +56,7 @@ export interface ExtensionUi {
   dialogs?: ExtensionDialogs;
 }
 
-/** User interface of a handler. Without a shell every member exists and has no effect. */
+/** User interface of a handler. Without a shell, messages are not shown, and dialogs close at once without an answer. */
 export interface HandlerUi extends ExtensionDialogs {
   /** See {@link ExtensionUi}. */
   notify(message: string, kind?: "info" | "warning" | "error"): void;
@@ -98,6 +98,7 @@ export interface ContextUsage {
   tokens: number;
   /** Tokens of the model's window. */
   contextWindow: number;
+  /** `tokens` in percent of `contextWindow`; can be above 100. */
   percent: number;
 }
 
@@ -126,7 +127,10 @@ export interface ExtensionContext {
   signal: AbortSignal;
   /** Returns the estimated size of the context at the leaf. */
   getContextUsage(): ContextUsage;
-  /** Starts a compaction without waiting for it. */
+  /**
+   * Starts a compaction without waiting for it. `onError` also receives the reason when there is nothing to compact;
+   * without `onError`, a failure is reported.
+   */
   compact(options?: {
     customInstructions?: string;
     onComplete?: (result: unknown) => void;
@@ -136,7 +140,7 @@ export interface ExtensionContext {
 
 /** Second argument of a command, with the additional actions that only a user may request. */
 export interface ExtensionCommandContext extends ExtensionContext {
-  /** Moves the leaf. After a veto of another extension, the result has `cancelled`. */
+  /** Moves the leaf, as `Session.navigate` does. After a veto of an extension, `cancelled` is true. */
   navigateTree(
     targetId: string,
     options?: {
@@ -146,9 +150,9 @@ export interface ExtensionCommandContext extends ExtensionContext {
       label?: string;
     },
   ): Promise<{ cancelled: boolean }>;
-  /** Makes a new session from a path. */
+  /** Makes a new session from a path. Default position: `before`. After a veto of an extension, `cancelled` is true. */
   fork(entryId: string, options?: { position?: "at" | "before" }): Promise<{ cancelled: boolean }>;
-  /** Waits for the work that other extensions began. */
+  /** Waits for work of the session that is running: compactions, and appends and handlers of extensions. */
   waitForIdle(): Promise<void>;
 }
 

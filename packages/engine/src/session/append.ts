@@ -36,7 +36,7 @@ import { entryBeforeAppend } from "./state.ts";
  * Runs the hooks of an append, then the redaction, and adds the rules in the user's messages after these. Returns the
  * drafts to write.
  *
- * @param rules receives the ids of the entries that were added
+ * @param rules receives the ids of the added rule entries and their edits
  * @param createdIds receives all ids that are new, also those of messages with rules
  * @throws ExtensionError when a critical handler fails; EspalierError `invalid-entry`
  */
@@ -162,7 +162,10 @@ async function rulesBehind(session: Session, draft: NewEntry, batch: readonly Ne
   return entries.length === 0 ? undefined : { id, entries };
 }
 
-/** Returns the entries of a rule: the rule itself, and the edit that removes the rule that it replaces. */
+/**
+ * Returns the entries of a rule: the rule itself and, if it replaces a rule that has an entry on the path or in the
+ * batch, the edit that removes that entry.
+ */
 function ruleEntries(
   session: Session,
   data: RuleData,
@@ -178,7 +181,7 @@ function ruleEntries(
   ];
 }
 
-/** Adds a rule by hand, and notifies the model. Throws `not-text`, `exists`. */
+/** Adds a rule by hand, with a message that the model reads. Throws `not-text` if blank, `exists` if it applies already. */
 export async function addRule(session: Session, given: string): Promise<void> {
   await session.append(() => {
     const text = oneLine(given);
@@ -198,7 +201,7 @@ export async function addRule(session: Session, given: string): Promise<void> {
 
 const ADDED = "A rule from here on: ";
 
-/** Drops a rule that applies at the leaf, and notifies the model. Throws `unknown-rule`. */
+/** Drops a rule that applies at the leaf, with a message that the model reads. Throws `unknown-rule` for any other id. */
 export async function dropRule(session: Session, id: string): Promise<void> {
   await session.append(() => {
     const rules = rulesAtLeaf(session);
@@ -224,7 +227,7 @@ function dataOf({ text, kind, from, supersedes }: Rule): RuleData {
   return { text, kind, from: { entryId: from.entryId, range }, ...(supersedes ? { supersedes } : {}) };
 }
 
-/** Returns a label or name as one line. */
+/** Returns a label or name as one line. Throws `not-text` for a blank one; `what` names it in the message. */
 export function shownLine(text: string, what: string): string {
   const line = oneLine(text);
   if (line === "")

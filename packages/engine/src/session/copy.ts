@@ -38,8 +38,9 @@ const WAIT_MS = 2_000;
  * file was removed or replaced (`removed`, `changed`).
  *
  * @param ref reference of the copy; by default the store derives it from the session's id
- * @throws EspalierError `damaged` for a session in which `diagnose` finds something; `exists` where the reference has
- * other content, `busy`, `shrunk` when lines of the session are lost, and errors of the stores
+ * @throws EspalierError `damaged` for a session in which `diagnose` finds an issue other than a large line or file;
+ * `exists` where the reference has other content; `busy`; `changed` when another program wrote the copy meanwhile;
+ * `shrunk` when lines of the session are lost; errors of the stores
  */
 export async function copySession(
   source: SessionLog,
@@ -138,7 +139,9 @@ async function openCopy(source: SessionLog, view: ByteView, target: SessionStore
 }
 
 /**
- * @throws EspalierError `exists` unless the existing content is the beginning of `view`, in whole lines, and can grow
+ * Checks that the existing content is the beginning of `view`, in whole lines.
+ *
+ * @throws EspalierError `exists` if it is not, or if lines are missing in a copy in an old format
  */
 function assertBeginning({ ref, upgraded }: SessionLog, there: ByteView, view: ByteView): void {
   const isBeginning =

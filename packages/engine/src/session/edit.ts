@@ -39,7 +39,8 @@ import type { Session } from "./session.ts";
 
 /**
  * Returns the edit that removes an entry from the context at the leaf, or restores it; none when the entry is already
- * in that state. The restored content is that before hiding, even if a compaction had shortened it.
+ * in that state. A restored entry has its content from directly before it was hidden: the shortened one, if a
+ * compaction had shortened it.
  *
  * @throws EspalierError `unknown-entry`; `not-in-context`
  */
@@ -50,7 +51,7 @@ export function planHiding(core: SessionTree, targetId: string, isHidden: boolea
   return [contextEdit.of({ targetId, replacement, reason: "manual" })];
 }
 
-/** Finds an entry that the model reads at the leaf, or would read if no edit left it out. */
+/** Finds an entry that the model reads at the leaf, or would read if no edit left it out. Throws as {@link planHiding}. */
 function placeInContext(core: SessionTree, id: string): { entry: Entry; isIncluded: boolean } {
   const { tree, leafId, window } = core;
   const row = tree.row(id);
@@ -103,8 +104,8 @@ export function pinnedOn(path: readonly Entry[], before: readonly string[] = [])
 }
 
 /**
- * Returns pinned entries of the leaf's path with their texts, edits applied. A compaction by Espalier records the pins,
- * so that only the end of the path is read.
+ * Returns pinned entries of the leaf's path with their texts, edits applied; an entry without text is left out. A
+ * compaction by Espalier records the pins, so that only the end of the path is read.
  */
 export function pinnedTexts(session: SessionTree): { id: string; text: string }[] {
   const { entries, complete } = session.window;
@@ -137,7 +138,7 @@ export function rulesAtLeaf(session: Session): Rule[] {
   return ruleStateOn(entries, finding, known).rules;
 }
 
-/** Rules at a compaction that records none, of the session that asked last for its leaf. */
+/** Rules at the newest compaction of a session's path, if that compaction records none. */
 const knownRules = new WeakMap<Session, { entryId: string; state: RuleState }>();
 
 /**

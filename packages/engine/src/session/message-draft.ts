@@ -74,14 +74,14 @@ function readDraft<Read>(read: () => Read): Read {
 }
 
 /**
- * Makes a message entry from a draft. Content given as text becomes blocks if the format has blocks. A missing provider
- * and model are the current ones, a missing tool name is that of the call, and an answer with calls has ended in
- * `toolUse`.
+ * Makes a message entry from a draft. Text content of an answer or a tool result becomes a block. A missing provider or
+ * model is the current one, a missing tool name that of the call; `unknown` when there is none. A missing stop reason is
+ * `toolUse` for an answer with calls, else `stop`. A missing timestamp is `now`, in epoch milliseconds.
  *
  * A draft that no model would read as intended is an error: a blank prompt, an unknown role or field, a block in a
  * provider's own form.
  *
- * @param batch messages before it in the same append
+ * @param batch messages before this one in the same append, in which the call of a result is also searched
  * @throws EspalierError `bad-input`
  */
 export function fillMessage(
@@ -116,7 +116,7 @@ const FIELDS: Readonly<Record<StoredMessage["role"], readonly string[]>> = {
 /** Fields of any message; the last two are from Pi. */
 const COMMON_FIELDS = ["role", "timestamp", "native", "responseId", "diagnostics"];
 
-/** Blocks by the roles that may have them: their fields, and the fields that must be texts. */
+/** Blocks of messages other than answers, by type: their fields, and the fields that must be texts. */
 const SAID: Readonly<Record<string, BlockShape>> = {
   text: { fields: ["text", "textSignature"], texts: ["text"] },
   image: { fields: ["data", "mimeType"], texts: ["data", "mimeType"] },

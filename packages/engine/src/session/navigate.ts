@@ -42,7 +42,7 @@ import { type ActOptions, type Bill, billUsage, cancelledBy, ownerAsked, refuseR
 
 /** Options of a navigation: the summary of the abandoned branch, and a label for the target. */
 export interface NavigateOptions extends BranchSummaryRequest {
-  /** Label for the target, as one line; a blank label is ignored. */
+  /** Label, as one line, for the branch summary if one is written, else for the target; a blank label is ignored. */
   label?: string;
 }
 
@@ -56,10 +56,11 @@ export interface NavigateResult {
 }
 
 /**
- * Moves the leaf, in this order: find the target, plan the abandoned branch, notify the extensions, summarize, then
- * write everything in one append. If the summary fails or is aborted, the session is unchanged.
+ * Moves the leaf, in this order: find the target, plan the abandoned branch, ask the extensions, summarize, then write
+ * everything in one append. If the summary fails or is aborted, only its billed usage is appended.
  *
- * @throws EspalierError; `cancelled` for a veto of an extension, `stale` when the branch grew while it was summarized
+ * @throws EspalierError `unknown-entry`; `cancelled` for a veto of an extension; `aborted`; `read-only` when a summary is
+ * requested; `stale` when the branch grew while it was summarized; errors of the summarizer
  */
 export async function navigate(
   session: Session,
@@ -204,7 +205,7 @@ function mergeOf(entry: Entry): { entryId: string; fromId: string; entryIds: rea
 
 /** Options of a fork: its end, its storage name, and the summary of the rest. */
 export interface ForkOptions extends BranchSummaryRequest {
-  /** End of the fork: the entry (`at`, default), or the one before it. */
+  /** End of the fork: the entry (`at`, default), or the entry before it (`before`). */
   position?: ForkPosition;
   /** Storage name of the fork; by default the store chooses. */
   out?: string;
@@ -226,8 +227,8 @@ export interface ForkResult {
  * Copies a path into a new session: the same lines, the same ids, and the current labels and name. With `summarize`, a
  * summary of the rest follows.
  *
- * @throws EspalierError `cancelled`, `unknown-entry`, `exists`; `version` or `no-header` for a session that can only be
- * read; then no file is made
+ * @throws EspalierError `cancelled`, `unknown-entry`, `exists`, `aborted`; `version` or `no-header` for a session that
+ * can only be read; errors of the summarizer. Then no file is made
  */
 export async function forkSession(
   session: Session,
@@ -309,7 +310,7 @@ interface LeftBranch {
 }
 
 /**
- * Leaves the leaf's branch: notifies the extensions, makes the summary, then calls `write`, which appends.
+ * Leaves the leaf's branch: asks the extensions, makes the summary, then calls `write`, which appends or forks.
  *
  * @param reachedId an entry on the target's path; the abandoned branch begins below the deepest common entry
  * @throws EspalierError `aborted`, `cancelled`, with the usage of all requests
@@ -461,7 +462,7 @@ async function summarizeBranch(
   return { summary, details, ...(usage ? { usage } : {}) };
 }
 
-/** Returns the summary of an extension; the branch's files are added to the files that the extension recorded. */
+/** Returns the summary of an extension, with the branch's rules added to its text and the branch's files to its files. */
 function proposedSummary(
   session: Session,
   { entries }: BranchSummaryPlan,

@@ -36,7 +36,8 @@ export interface StoreOptions {
   /**
    * Loads the whole session when it is opened, so that its tree (`tree`, `name`, `branches`, …) can be read
    * synchronously. Default true. False suits a program that needs only the context: from a database, only the context
-   * is read, and `load` reads the rest. Before `load`, members that need the tree throw `not-loaded`.
+   * is read, and `load` reads the rest. Before `load`, members that need the tree throw `not-loaded`. A session with
+   * handlers or commands of extensions, or a policy that evaluates appends, is always loaded.
    */
   whole?: boolean;
 }
@@ -82,7 +83,7 @@ export async function openSession(ref: SessionRef, options: OpenOptions = {}): P
   return begin(() => store.open(ref, hold.isReadOnly ? "read" : "write"), store, options, hold);
 }
 
-/** Opens a fork of a session that another program writes, from its leaf. */
+/** Opens a fork of a session that another program writes, from `leafId` or its leaf. Throws `bad-input` without entries. */
 async function openFork(
   ref: SessionRef,
   options: OpenOptions & { store: SessionStore },
@@ -285,7 +286,7 @@ const LOOKS = 20;
 
 /**
  * Waits until the last line of a log has an end, or no longer grows: an unfinished line is no damage while it is being
- * written. Returns at once when the last line is whole.
+ * written. Returns at once when the last line is whole, and after at most two seconds in any case.
  */
 export async function settleTail(session: Pick<SessionTree, "tree" | "refresh">): Promise<void> {
   for (let look = 0, size = -1; look < LOOKS && hasOpenEnd(session.tree); look += 1) {

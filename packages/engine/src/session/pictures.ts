@@ -29,10 +29,10 @@ export interface LeftOutPicture {
  * Leaves out images for which the provider would refuse the request: images that it never accepts, and the oldest ones
  * when there are too many, or too many bytes. This is done by edits: the log keeps the images, and no model is called.
  * When there are too many, only three quarters of the limit are kept, so that the next images leave the provider's
- * cache valid. Images that no model has read are kept, if the provider accepts them.
+ * cache valid. Images that no model has read are kept as far as the limits allow.
  *
  * @param given limits that override those of the model's provider
- * @param bytes size of the whole request
+ * @param bytes size of the whole request; 0 to apply only the limits of images
  * @param requestBytes maximum number of bytes of a request
  */
 export async function leaveOutPictures(
@@ -147,7 +147,7 @@ function refusedPictures(
   return out;
 }
 
-/** Returns the reason for which an image cannot be sent even alone. */
+/** Returns the reason for which an image cannot be sent even alone; undefined when it can. */
 function reasonAlone(block: ContentBlock, limits: PictureLimits): string | undefined {
   const { isReadable, bytes, side } = measured(block);
   if (!isReadable) return "not valid base64, or not a PNG, JPEG, GIF or WebP image";
@@ -202,13 +202,13 @@ function longerSide(data: string): number {
   return 0;
 }
 
-/** Bytes of images to remove from a request of this size; 0 when it is not too large. */
+/** Bytes of images to remove, so that a request has three quarters of `requestBytes`; 0 when it is not too large. */
 export const excessBytes = (bytes: number, requestBytes: number): number =>
   bytes > requestBytes ? Math.ceil(bytes - SHARE_KEPT * requestBytes) : 0;
 
 /**
- * Selects images of at least `excess` bytes, if there are as many. The newest images stay if they fit; those of a
- * message that waits for its answer always stay.
+ * Selects images with at least `excess` bytes together, or all candidates if they have fewer. The newest images stay if
+ * they fit; those of a message that waits for its answer always stay.
  *
  * @param items items of the request, oldest first, edits applied
  * @param excess bytes; infinite for all images

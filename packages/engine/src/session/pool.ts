@@ -10,7 +10,7 @@ export interface PoolOptions
   extends Omit<OpenOptions & CreateOptions, "id" | "file" | "mode" | "leafId" | "onBusy" | "lease"> {
   /**
    * Milliseconds for which an unused session stays open in this process. Default 5,000. 0: it is closed as soon as no
-   * use waits for it, as needed by servers that share users at random.
+   * use waits for it, as needed when a load balancer sends requests of one user to any of several servers.
    */
   idleMs?: number;
   /**
@@ -48,7 +48,7 @@ export interface SessionPool {
   readonly size: number;
   /**
    * Closes all sessions when the accepted uses have ended. From now on, `use` and `delete` throw `closed`. A second
-   * call waits for the first.
+   * call waits for the first. Throws the error of an idle session that cannot be closed.
    */
   close(): Promise<void>;
 }

@@ -51,7 +51,7 @@ export interface RequestPreparation extends Omit<CompactionRequest, "reason">, R
 export interface PreparedRequest {
   /** The context as shaped by the policy and then by extensions. */
   context: SessionContext;
-  /** The caller's system prompt, and the addition of the policy. */
+  /** The caller's system prompt, and a note on the summaries of the policy; undefined when there is neither. */
   system: string | undefined;
   /** Results that were moved to files; null when none were. */
   offloaded: OffloadedResults | null;
@@ -59,7 +59,7 @@ export interface PreparedRequest {
   compaction: CommittedCompaction | null;
   /** Images that were left out of the context because the provider would have refused them. */
   picturesLeftOut: LeftOutPicture[];
-  /** Error of a failed compaction or file, when the request can be sent in spite of it; null otherwise. */
+  /** Error of a failed step 1 to 4 of {@link prepareRequest}, when the request can be sent all the same; null otherwise. */
   failure: Error | null;
 }
 
@@ -71,10 +71,13 @@ export interface PreparedRequest {
  * 3. compact: as the policy decides, and when the answer would have no reserve;
  * 4. leave out: images that the provider refuses, and the oldest ones when there are too many, or too many bytes;
  * 5. fit: a request that is still too large for the window or the bytes is compacted as the default policy does;
- * 6. shape: the policy, then the extensions, shape the context that is sent.
+ * 6. budget: a request that would exceed `maxCost` is refused;
+ * 7. shape: the policy, then the extensions, shape the context that is sent;
+ * 8. notify: extensions are notified if the request will miss the prompt cache.
  *
- * A failed compaction is logged, published and returned in `failure`, and the request can be sent unchanged, as long as
- * it fits the window and the bytes. An abort, and a log that cannot be written, are thrown.
+ * Without `autoCompact`, steps 2 to 4 do nothing, and step 5 throws `auto-off`. A failure of steps 1 to 4 is logged,
+ * published and returned in `failure`, and the request can be sent unchanged, if it fits the window and the bytes. An
+ * abort, and a log that cannot be written, are thrown.
  *
  * @throws EspalierError `over-window`, `over-bytes`, `over-budget`, `auto-off`, `irreducible`, `exhausted`, `bad-tool`;
  * errors of an append
@@ -208,7 +211,7 @@ function withSystem(before: readonly ContextMessage[], changed: readonly Context
   return messages;
 }
 
-/** Limits of a request, and its size without the context: tokens, and bytes. */
+/** Limits of a request, and the size of its system prompt and tools, each in tokens and in bytes. */
 type RequestLimits = Record<"contextWindow" | "requestBytes" | "overheadTokens" | "overheadBytes", number>;
 
 /**
@@ -268,7 +271,7 @@ const sent = new WeakMap<Session, Sent>();
 
 /**
  * Compares the next request with the previous one, and notifies extensions of a break of the prompt cache. Does nothing
- * when no extension listens.
+ * when no extension listens, or when the session is not loaded.
  */
 async function tellCacheBreak(
   session: Session,

@@ -80,7 +80,7 @@ import {
   shapedContext,
 } from "./state.ts";
 
-/** Maximum number of rounds in which closing waits for new work, such as entries of a handler that answers entries. */
+/** Maximum number of rounds in which `settle` waits for new work, such as entries of a handler that answers entries. */
 const CLOSING_ROUNDS = 10;
 
 /**
@@ -91,11 +91,11 @@ export class Session extends SessionTree {
   readonly store: SessionStore;
   /** Handlers of the session's extensions. */
   readonly host: EngineHost;
-  /** Publishes the progress, results and failures of compactions, moved results, and left-out images. */
+  /** Publishes compactions (progress, results, failures), tool results moved to files, and images left out. */
   readonly events: EventBus;
   /** Receives warnings, and errors that do not stop an operation. */
   readonly logger: PolicyLog;
-  /** Members that extensions registered, other than handlers, and their shared bus. */
+  /** Commands and flags that extensions registered, their shared bus, and their queue of dialogs. */
   readonly extensionMembers = new ExtensionMembers();
   readonly #settings: CurrentSettings;
   #offloadStorage: OffloadStorage | undefined;
@@ -103,7 +103,7 @@ export class Session extends SessionTree {
   #background: BackgroundPolicy | undefined;
   /** Other writer of the session: set when the session is read-only, shared, or a fork because of that writer. */
   heldBy: LeaseHolder | undefined;
-  /** Released when the session is closed. */
+  /** Lease for writing, released on closing; undefined when read-only, shared, or opened with `lease: false`. */
   lease: SessionLease | undefined;
   /** True when the log is open for reading only: it refuses each write. */
   isReadOnly = false;
@@ -138,12 +138,12 @@ export class Session extends SessionTree {
     return this.#settings.policy;
   }
 
-  /** Adopts `settled`, and calls `settle` again whenever the model changes; its result overrides the settings before. */
+  /** Adopts `settled`, and calls `settle` again whenever the model changes; each result overrides the earlier options. */
   settleBy(settle: Settle, settled: SessionOptions): void {
     this.#settings.follow(settle, settled, currentModel(this));
   }
 
-  /** Storage of results that were moved out of the context; undefined without a file and without a given storage. */
+  /** Storage of results that were moved out of the context; undefined if none was given and the log is not a file. */
   get offloadStorage(): OffloadStorage | undefined {
     this.#offloadStorage ??= this.options.offloadStorage ?? offloadStorageOf(this.log);
     return this.#offloadStorage;
@@ -170,17 +170,17 @@ export class Session extends SessionTree {
   }
 
   /**
-   * Prepares the next request: results move to files, the policy compacts, and the context is shaped. A failure of
-   * these is only reported, as long as the request fits the model's window and the bytes that its provider accepts.
+   * Prepares the next request: results move to files, the policy compacts, images are left out, the context is shaped. A
+   * failure before the shaping is only reported, if the request fits the model's window and its provider's byte limit.
    *
-   * @throws EspalierError `over-window`, `over-bytes`; errors of {@link compact} and of the log
+   * @throws EspalierError `over-window`, `over-bytes`, `over-budget`, `bad-tool`; errors of {@link compact} and the log
    */
   async prepareRequest(options?: RequestPreparation): ReturnType<typeof prepareRequest> {
     await this.#settings.pending;
     return prepareRequest(this, options);
   }
 
-  /** Appends a message of the user, after results for calls that have none. Throws `bad-input` for a blank text. */
+  /** Appends a user message, after error results for calls without a result. Throws `bad-input` if blank or invalid. */
   say(content: Parameters<typeof say>[1], options?: Parameters<typeof say>[2]): Promise<Entry> {
     return say(this, content, options);
   }
@@ -195,11 +195,11 @@ export class Session extends SessionTree {
   }
 
   /**
-   * Sends a request and records the answer. A failed or aborted answer is recorded too, and the error is thrown. After
-   * a request that was too long, the session is compacted and the request is sent once more. After an answer without
-   * calls, the session is compacted if that is due.
+   * Sends a request and records the answer. A failed or aborted answer is recorded too, and the error is thrown. If the
+   * request was too long and its answer is incomplete, the session is compacted and the request is sent once more. After
+   * an answer without calls, the session is compacted if that is due.
    *
-   * @throws the SDK's error, or the abort's reason; EspalierError `overflow`, `auto-off`, `moved`
+   * @throws the SDK's error, or the abort's reason; EspalierError `overflow`, `auto-off`, `moved`; errors of {@link next}
    */
   async record<Params>(
     provider: Provider<Params>,
@@ -216,7 +216,7 @@ export class Session extends SessionTree {
     return [...this.tree.entries()];
   }
 
-  /** The label of an entry; undefined when it has none. */
+  /** The current label of an entry; undefined when it has none. */
   getLabel(id: string): string | undefined {
     return labelsInForce(this.tree).get(id)?.label;
   }
@@ -274,7 +274,7 @@ export class Session extends SessionTree {
     else judge();
   }
 
-  /** Appends messages and fills in missing fields; see `fillMessage`. Throws `bad-input`, as it does. */
+  /** Appends messages and fills in missing fields, as `fillMessage` does. Throws `bad-input` for an invalid message. */
   async appendMessages(
     drafts: readonly MessageDraft[],
     options?: Omit<AppendOptions, "transform">,
@@ -282,7 +282,7 @@ export class Session extends SessionTree {
     return this.append(fillMessages(drafts, this.context), options);
   }
 
-  /** Plans a compaction at the leaf, with its effect on the prompt cache. Pure: no model is called, nothing is written. */
+  /** Plans a compaction at the leaf and forecasts its effect on the prompt cache. Calls no model, writes nothing. */
   planCompaction(request: CompactionRequest = {}): ReturnType<typeof forecastPlan> {
     return forecastPlan(this, request);
   }
@@ -293,8 +293,8 @@ export class Session extends SessionTree {
    * appends the usage of its requests at most. Only one compaction runs at a time: an automatic one joins it, a manual
    * one is refused.
    *
-   * @throws EspalierError `already-running`, `no-smaller`, `stale`, `irreducible`, `cancelled` for a veto; errors of
-   * the summarizer and of {@link append}
+   * @throws EspalierError `already-running`, `no-smaller`, `stale`, `irreducible`, `read-only`, `aborted`, `cancelled` for
+   * a veto; `auto-off` and `exhausted` unless `reason` is `manual`; errors of the summarizer and of {@link append}
    */
   compact(options: CompactionRequest = {}): Promise<CommittedCompaction | NothingToCompact> {
     if (this.#settings.pending) return this.#settings.pending.then(() => this.compact(options));
@@ -364,8 +364,8 @@ export class Session extends SessionTree {
    * Moves the leaf inside the session. For a user or custom message, moves it before the message and returns its text
    * for editing. null: before the first entry. With `summarize`, the abandoned branch is summarized into the target.
    *
-   * @throws EspalierError `unknown-entry`, `cancelled` for a veto; errors of the summarizer. The leaf does not move
-   * then
+   * @throws EspalierError `unknown-entry`, `cancelled` for a veto, `aborted`; with `summarize` also `read-only`, `stale`
+   * and errors of the summarizer. The leaf does not move then
    */
   navigate(targetId: string | null, options?: NavigateOptions): Promise<NavigateResult> {
     return navigate(this, targetId, options);
@@ -384,28 +384,31 @@ export class Session extends SessionTree {
     return redo(this, expected);
   }
 
-  /** Starts a new session from a path of this one. Throws `unknown-entry`, `exists`, `cancelled`. */
+  /** Starts a new session from a path of this one. Throws as `forkSession`: `unknown-entry`, `exists`, `cancelled`, … */
   fork(entryId: string, options?: ForkOptions): Promise<ForkResult> {
     return forkSession(this, entryId, options);
   }
 
-  /** Summarizes another branch into this one, without leaving either. Merging the same leaf again writes nothing. */
+  /**
+   * Summarizes another branch into this one. Merging the same leaf again writes nothing. Throws `nothing-to-merge`,
+   * `unknown-entry`, `read-only`, `stale`, `aborted`, and errors of the summarizer.
+   */
   merge(fromId: string, options?: MergeOptions): Promise<MergeResult> {
     return mergeBranch(this, fromId, options);
   }
 
-  /** Gives an entry a label; an empty text or none clears it. Returns the id of the label's entry. */
+  /** Labels an entry; no text removes the label. Returns the new entry's id. Throws `unknown-entry`, `not-text` if blank. */
   async label(targetId: string, text?: string): Promise<string> {
     (await this.load()).row(targetId);
     return this.#appendOne(label.of({ targetId, ...(text ? { label: shownLine(text, "label") } : {}) }));
   }
 
-  /** Names the session. Returns the id of the entry with the name. */
+  /** Names the session. Returns the id of the entry with the name. Throws `not-text` for a blank name. */
   async rename(name: string): Promise<string> {
     return this.#appendOne(sessionInfo.of({ name: shownLine(name, "name") }));
   }
 
-  /** Pins an entry (the context keeps it word for word over compactions) or unpins it. Returns the new entry's id. */
+  /** Pins an entry (compactions keep it word for word) or unpins it. Returns the new entry's id. Throws `unknown-entry`. */
   async pin(targetId: string, pinned = true): Promise<string> {
     (await this.load()).row(targetId);
     return this.#appendOne(custom.of({ customType: PIN, data: { targetId, pinned } }));
@@ -429,7 +432,7 @@ export class Session extends SessionTree {
     return (await this.append(entry))[0]!.id;
   }
 
-  /** Replays the session, entry by entry. */
+  /** Replays the session: yields its state after each entry, in file order. */
   replay(options?: ReplayOptions): Generator<ReplayStep> {
     return replay(this.tree, options);
   }
@@ -453,7 +456,7 @@ export class Session extends SessionTree {
     }
   }
 
-  /** Commands that extensions registered, in order. */
+  /** Commands that extensions registered, in the order of registration. */
   get commands(): readonly ExtensionCommand[] {
     return [...this.extensionMembers.commands.values()];
   }
@@ -463,7 +466,7 @@ export class Session extends SessionTree {
     return runCommand(this, name, args, signal);
   }
 
-  /** Waits for running work, and releases the session. A second call waits for the first. */
+  /** Waits for tracked work, notifies extensions, and releases the session. A second call waits for the first. */
   override close(reason: ShutdownReason = "quit"): Promise<void> {
     this.#closing ??= this.#close(reason);
     return this.#closing;
@@ -481,10 +484,7 @@ export class Session extends SessionTree {
     }
   }
 
-  /**
-   * Registers work for which `close` waits, such as work of an extension that has no waiting caller. Returns the
-   * work.
-   */
+  /** Registers work for which `close` waits, such as an extension's work without a waiting caller. Returns the work. */
   track<Result>(act: Promise<Result>): Promise<Result> {
     this.#endings.add(act);
     const ended = () => this.#endings.delete(act);
@@ -492,7 +492,7 @@ export class Session extends SessionTree {
     return act;
   }
 
-  /** Waits for tracked work, and for work that the tracked work began, such as handlers of `entry_appended`. */
+  /** Waits for tracked work, and for work that it began (at most 10 rounds), such as handlers of `entry_appended`. */
   async settle(): Promise<void> {
     for (let round = 0; round < CLOSING_ROUNDS && this.#endings.size > 0; round++)
       await Promise.allSettled(this.#endings);

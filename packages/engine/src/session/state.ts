@@ -173,7 +173,7 @@ export class CurrentSettings {
   }
 }
 
-/** Converts settings to options of a session; the caller chooses the summarizer. */
+/** Converts settings to options of a session, except `summarizer`, `fallback` and `extensions`: the caller sets these. */
 export function sessionOptionsOf(
   settings: Settings,
 ): Required<Pick<SessionOptions, "policy" | "policySettings" | "compaction" | "rules">> &
@@ -193,19 +193,25 @@ export function sessionOptionsOf(
 
 /** Options of one action. */
 export interface ActOptions {
-  /** Aborts the action; the log then has nothing of it. */
+  /** Aborts the action; the log then has at most the billed usage of its requests. */
   signal?: AbortSignal;
   /** Receives the progress of a summary. */
   onProgress?: (progress: SummaryProgress) => void;
 }
 
-/** Transforms the messages before a request; the request is built from the messages that handlers return. */
+/**
+ * Transforms the messages before a request; the request is built from the messages that handlers return. Handlers do not
+ * receive system messages, which are always sent.
+ */
 export const context = transformHook<readonly ContextMessage[], "messages">("context", {
   field: "messages",
   validate: (messages) => (Array.isArray(messages) ? undefined : "`messages` is not a list"),
 });
 
-/** Transforms every entry before it is written, for example to redact it. Only the returned entry is kept. */
+/**
+ * Transforms every given entry before it is written, for example to redact it. Only the returned entry is kept. Rule
+ * entries that the engine adds to a user message are not transformed.
+ */
 export const entryBeforeAppend = transformHook<NewEntry, "entry">("entry_before_append", {
   field: "entry",
   validate: (entry) =>
@@ -217,9 +223,9 @@ export const entryBeforeAppend = transformHook<NewEntry, "entry">("entry_before_
 /** A request that will miss the provider's prompt cache, before it is sent. */
 export interface CacheBreakEvent {
   cause: CacheCause;
-  /** Entry that breaks the prefix; the leaf when no entry does. */
+  /** Entry that causes the break: for `pause` the newest user message. The leaf when no entry does; null without one. */
   entryId: string | null;
-  /** Tokens of the previous context that are paid again, as its provider counted them. */
+  /** Estimated tokens of the previous context that are paid again, scaled to the provider's count of that context. */
   tokens: number;
   /** Additional cost in US dollars; null when no price is known. */
   cost: number | null;
@@ -375,7 +381,7 @@ export function shapedContext(context: SessionContext, messages: readonly Contex
   return { ...context, messages: [...messages], sources, prefixChanged, tokens: estimateTotal(messages) };
 }
 
-/** Bill of work that a provider may charge for. The work sets its usage when it is known. */
+/** Bill of work that a provider may charge for. The work sets `usage` when it is known. */
 export interface Bill {
   /** Kind in the `usage` entry. */
   kind: "compaction" | "branch_summary";
@@ -384,7 +390,7 @@ export interface Bill {
   usage?: Usage | undefined;
 }
 
-/** Author of an extension's summary: the first extension that wrote it. */
+/** Author of a summary by extensions: the first of them; `extension` when none is named. */
 export const ownerAsked = ([name = "extension"]: readonly string[] = []): Bill["author"] => ({ name });
 
 /**

@@ -23,7 +23,7 @@ export interface OpenStore extends SessionStore {
 export interface StoreMigration {
   /** Address of the store for people, without password. */
   place: string;
-  /** Number of the newest migration step. */
+  /** Number of the newest migration step; 0 for a folder. */
   version: number;
   /** Migration steps that this call applied. */
   applied: string[];
@@ -46,7 +46,7 @@ export async function openStore(address: string): Promise<OpenStore> {
 /**
  * Creates or updates the tables of a database. Does nothing when they are current, or for a folder.
  *
- * @throws EspalierError
+ * @throws EspalierError `address`; errors of the database
  */
 export async function migrateStore(address: string): Promise<StoreMigration> {
   if (!isDatabase(address)) return { place: address, version: 0, applied: [], warnings: [] };
@@ -55,8 +55,8 @@ export async function migrateStore(address: string): Promise<StoreMigration> {
 }
 
 /**
- * Returns whether an address is that of a database, without loading the code for databases. Throws `address` for other
- * kinds of addresses. The message has no more of them, because they can have a password.
+ * Returns whether an address is that of a database (true) or a path (false), without loading the code for databases.
+ * Throws `address` for any other URL. The message names only its scheme, because a URL can contain a password.
  */
 function isDatabase(address: string): boolean {
   if (/^postgres(ql)?:\/\//i.test(address)) return true;
@@ -89,7 +89,10 @@ export interface ListOptions extends StoreListOptions {
   home?: string;
   /** Another store than files. */
   store?: SessionStore;
-  /** True: lists also the runs of sub-agents, which belong to the sessions that started them. Default false. */
+  /**
+   * True: lists also the runs of sub-agents, which belong to the sessions that started them. Default false; true with
+   * `parent`.
+   */
   subAgents?: boolean;
   /**
    * Lists only forks and sub-agent runs of the session with this id or beginning of an id. That session itself may be
@@ -102,9 +105,9 @@ export interface ListOptions extends StoreListOptions {
    * Lists only sessions whose working folder is this one or below it: a path, or the name of any folder in the path.
    */
   project?: string;
-  /** Lists only sessions that were updated (`updatedAt`) at this time or later. */
+  /** Lists only sessions whose last entry (or last write, if its time is invalid) is from this time or later. */
   since?: Date;
-  /** Lists only sessions that were updated (`updatedAt`) at this time or before. */
+  /** Lists only sessions whose last entry (or last write, if its time is invalid) is from this time or before. */
   until?: Date;
 }
 

@@ -43,9 +43,10 @@ export interface SayOptions {
 }
 
 /**
- * Appends the user's message, after results for calls that have none. The entry is in the log when the promise resolves.
+ * Appends the user's message, after error results for calls without a result. The entry is in the log when the promise
+ * resolves.
  *
- * @throws EspalierError `bad-input` for a blank text
+ * @throws EspalierError `bad-input` for blank or invalid content
  */
 export async function say(session: Session, content: DraftContent, { id }: SayOptions = {}): Promise<Entry> {
   if (id !== undefined) await session.load();
@@ -79,7 +80,8 @@ export interface TurnRequest<Params = unknown> extends PreparedRequest {
  * Prepares the next request at the leaf: calls without a result get a result that says the call was interrupted, the
  * policy compacts, and the context is healed and written in the provider's format.
  *
- * @throws EspalierError `empty-context` when the conversation is empty or ends in an answer; errors of `prepareRequest`
+ * @throws EspalierError `empty-context` when the conversation is empty or ends in an answer; errors of `prepareRequest`;
+ * the abort's reason
  */
 export async function nextRequest<Params>(
   session: Session,
@@ -134,13 +136,16 @@ export interface RecordOptions<Params = unknown> {
  * 1. mark: an entry on disk says that the request is sent;
  * 2. send and read: the provider answers; a failure or an abort becomes an answer too;
  * 3. record: the answer is in the log;
- * 4. retry: when the request was too long, the session is compacted and the request is sent once more;
+ * 4. retry: when the request was too long and its answer is incomplete, the answer is left out of the context, the
+ * session is compacted, and the request is sent once more;
  * 5. continue: a paused answer (Anthropic's `pause_turn`) is sent back unchanged, and its next part is recorded like
  * the first;
  * 6. compact: when the answer has no calls and the policy finds a compaction due.
  *
+ * Returns the turn; a failure of the SDK or an abort is its `error`, and is not thrown.
+ *
  * @throws EspalierError `overflow` when compacting does not help, `auto-off`; `moved` when the leaf was moved to
- * another branch meanwhile, after the answer is in the log
+ * another branch meanwhile, after the answer is in the log; for a retry or a continuation, errors of {@link nextRequest}
  */
 export async function recordAnswer<Params>(
   session: Session,

@@ -33,7 +33,7 @@ export type TurnEvent =
   | { type: "compact_failed"; message: string }
   /** A shortened request is sent again after this number of milliseconds. */
   | { type: "retry"; afterMs: number }
-  /** A call begins, and later ends with its result; refused and failed calls have a result too. */
+  /** A call begins, and later ends with its result, also a failed or refused one. Cut-off calls have no such events. */
   | { type: "tool_start"; call: ToolCallBlock }
   | { type: "tool_end"; call: ToolCallBlock; result: ToolResultMessage };
 
@@ -57,9 +57,9 @@ interface Asked {
 export class Turn {
   /** The answer as recorded. Its `stopReason` marks a failed or aborted answer. */
   readonly message: AssistantMessage;
-  /** Calls of the answer, in order; none when it failed. */
+  /** Calls of the answer, in order; none when it failed or was aborted. */
   readonly calls: readonly TurnCall[];
-  /** Error of the SDK, or the abort's reason, when the answer was cut short. */
+  /** Error of the SDK, or the abort's reason, when the answer failed or was aborted; undefined otherwise. */
   readonly error: unknown;
   /** The text of the answer, including the parts before a pause of the provider. */
   readonly text: string;
@@ -252,7 +252,7 @@ function outputOf(output: unknown): Output {
 
 const isBlock = (block: unknown): boolean => isRecord(block) && typeof block["type"] === "string";
 
-/** Returns the calls of an answer; none when it failed. */
+/** Returns the calls of an answer; none when it failed or was aborted. */
 const callsOf = (answer: AssistantMessage): ToolCallBlock[] =>
   answer.stopReason === "error" || answer.stopReason === "aborted" ? [] : toolCalls(answer);
 
