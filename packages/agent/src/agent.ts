@@ -71,7 +71,7 @@ export interface AgentOptions {
 
 /** Limits of one run. */
 export interface RunOptions {
-  /** Maximum rounds of tool calls before an answer. Default 50. */
+  /** Maximum number of rounds of tool calls before an answer. A queued prompt resets the count. Default 50. */
   maxIterations?: number;
 }
 
@@ -92,8 +92,7 @@ export type AgentEvent =
   /** A compaction replaced the messages that the model reads. A listener that shows a copy has to rebuild it. */
   | { type: "messages_replaced"; messages: readonly ContextMessage[] }
   /**
-   * The run is over. `lastAssistantMessage` is null when it was aborted before an answer. `messages` is the context at
-   * the end.
+   * The run is over. `lastAssistantMessage` is null when the run has no answer. `messages` is the context at the end.
    */
   | { type: "agent_end"; lastAssistantMessage: AssistantMessage | null; messages: readonly ContextMessage[] };
 
@@ -196,7 +195,8 @@ export class Agent {
 
   /**
    * Sends a prompt to the model and runs until it has answered. During a run, the prompt is queued and delivered in
-   * order. Returns null for a queued prompt, and for a run that was aborted before an answer.
+   * order. Returns the last answer, also a failed or aborted one (`stopReason`); null for a queued prompt, and for a run
+   * that was aborted before an answer.
    *
    * @throws EspalierError `bad-input`, `overflow`, `moved`; MaxIterations; errors of `session.prepareRequest`
    */
@@ -213,7 +213,11 @@ export class Agent {
     return null;
   }
 
-  /** Continues the conversation without a new prompt. Returns null when its last message is an answer. */
+  /**
+   * Continues the conversation without a new prompt. Returns as {@link run}; null also when there is nothing to answer.
+   *
+   * @throws EspalierError `busy` during a run; errors of {@link run}
+   */
   async continue(options: RunOptions = {}): Promise<AssistantMessage | null> {
     if (!this.isRunning) return this.#work(options);
     throw new EspalierError("busy", "A run is active; wait for it or abort it.");
@@ -364,8 +368,8 @@ export function createAgent(options: AgentOptions): Agent {
 }
 
 /**
- * Converts the session's events into agent events: offloads, images left out and compactions, by a policy, an overflow
- * or a user.
+ * Converts the session's events into agent events: offloads, images left out, and compactions (by a policy, an overflow
+ * or a user) with their failures.
  */
 function tellSessionEvents(events: EventBus, tell: (event: AgentEvent) => void): void {
   events.subscribe(EventType.PROGRESS_UPDATE, ({ message }) => tell({ type: "compact_start", message }));

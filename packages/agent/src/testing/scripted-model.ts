@@ -27,7 +27,7 @@ export interface ScriptedModel extends Provider<AnthropicRequest> {
   send(request: AnthropicRequest, signal: AbortSignal): AsyncGenerator<AnswerEvent>;
 }
 
-/** Returns a model for tests that answers by a script: a list of turns, or a function of the request. */
+/** Returns a model for tests that answers by a script: a list of turns, or a function of the request and its number. */
 export function scriptedModel(
   script: readonly ScriptedTurn[] | ((request: AnthropicRequest, turn: number) => ScriptedTurn),
   { contextWindow = 200_000, modelId = "scripted" }: { contextWindow?: number; modelId?: string } = {},

@@ -5,12 +5,14 @@ import type { Tool, ToolContext } from "../tool.ts";
 /** Largest file that is read, in bytes. */
 const LARGEST = 10 * 1024 * 1024;
 
-/** Maximum and default number of lines per call. */
+/** Default number of lines per call. */
 const MOST_LINES = 2_000;
 
 /**
  * Makes a tool that reads text files below the working folder, or files with content that was moved out of the
  * session's context.
+ *
+ * @param folders the working folder, to which paths are relative, then other folders with readable files
  */
 export function readFileTool(folders: readonly string[]): Tool {
   return {
@@ -42,7 +44,7 @@ export function readFileTool(folders: readonly string[]): Tool {
   };
 }
 
-/** Maximum number of entries per call. */
+/** Maximum number of files and folders in one list. */
 const MOST = 1_000;
 
 /** Makes a tool that lists a folder below the working folder. */
@@ -77,7 +79,7 @@ const LONGEST_LINE = 300;
 /** Folders with dependencies and build output, which are not searched. */
 const PASSED_OVER = new Set(["node_modules", ".git", "dist", "coverage"]);
 
-/** Makes a tool that finds a text in files below the working folder. */
+/** Makes a tool that finds a text in files below the working folder. Binary files and files over 2 MiB are left out. */
 export function searchTextTool(folders: readonly string[]): Tool {
   return {
     name: "search_text",
@@ -122,7 +124,10 @@ export function searchTextTool(folders: readonly string[]): Tool {
 /** Returns the result of `reading`, or `instead` when it fails: one unreadable file must not end a search. */
 type Readable = <Found>(reading: Promise<Found>, instead: Found) => Promise<Found>;
 
-/** Yields the files below a folder. Does not recurse and does not follow links. */
+/**
+ * Yields the files below a folder and its subfolders, except links and {@link PASSED_OVER}; of a file, the file itself.
+ * Ends when the signal is aborted.
+ */
 async function* filesBelow(
   start: string,
   { signal }: ToolContext,

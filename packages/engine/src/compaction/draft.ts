@@ -369,7 +369,7 @@ async function summarizedBy(
   };
 }
 
-/** Maximum size of a summary, in characters / 4, as a multiple of its requested tokens: a token of prose can be longer. */
+/** Maximum size of a summary, in characters / 4, as a multiple of the requested tokens: tokens of prose can be longer. */
 const LARGEST_EXCESS = 2;
 
 /** Returns the reason why a summary is too large; undefined when it is not. */

@@ -102,7 +102,7 @@ function shownToExtensions(session: Session, summarizer: Summarizer, signal: Abo
   });
 }
 
-/** Wraps a summarizer so that each call is checked against `maxCost`, if it is set; the extractive summarizer is free. */
+/** Wraps a summarizer so that each call is checked against `maxCost`, if set; the extractive summarizer is free. */
 function withinBudget(session: Session, summarizer: Summarizer): Summarizer {
   if (session.options.maxCost === undefined || isExtractive(summarizer)) return summarizer;
   return withSummarize(summarizer, async (request) => {

@@ -46,7 +46,7 @@ export interface EvaluateOptions {
   judge?: JudgeOptions;
   /** Aborts the evaluation. Default: no signal. */
   signal?: AbortSignal;
-  /** Called before each row. Default: none. */
+  /** Called before each row, and before each judgement. Default: none. */
   onProgress?: (done: number, total: number, what: string) => void;
 }
 
@@ -243,7 +243,7 @@ interface Assignment {
   value: string;
 }
 
-/** Pattern of an assignment: a name, an equals sign, and a number, a switch or a quoted word. */
+/** Pattern of an assignment: a name; `=`, `:`, `is now`, `is` or `to`; a number, `true`, `false` or a quoted text. */
 const ASSIGNMENT =
   /(?<![\w.-])((?=\w{0,60}(?:_|[a-z][A-Z]|[A-Z]{4}))[A-Za-z_]\w{3,60}|port|timeout|version|level|region|branch)["']?[^\S\n]{0,2}(?:=|:|is now|is|to)[^\S\n]{0,2}(?:(true|false|\d[\w.:%]{0,30})|["'`]([^"'`\n]{1,40})["'`])/g;
 
@@ -338,9 +338,9 @@ function refetchedTokens({ text, kept, summarized, later }: Round): number {
 const NEXT_REQUESTS = 10;
 
 /**
- * Returns the price in US dollars of the recorded requests after this cut. The first one writes the whole context to
- * the prompt cache; each later one reads it from the cache and writes only new messages. System prompt and tools are
- * not included.
+ * Returns the price in US dollars of the first ten recorded requests after this cut. The first one writes the whole
+ * context to the prompt cache; each later one reads it from the cache and writes only new messages. System prompt and
+ * tools are not included.
  */
 function priceOfNext({ contextTokens, transcript, later }: Round): number {
   const prices = pricesIn(transcript);

@@ -56,7 +56,7 @@ export interface JudgedRow {
   categories: Readonly<Record<Category, number | null>>;
   /** Questions that can be answered from the whole history and not from the summary. */
   lost: readonly { category: Category; question: string }[];
-  /** 1: the recorded call; 0.5: only its tool; 0: another call; null: an unreadable answer. */
+  /** 1: the recorded call; 0.5: only its tool; 0: another tool; null: an unreadable answer, or no recorded call. */
   next: number | null;
 }
 
@@ -73,7 +73,7 @@ export interface JudgedSession {
    * without an answer or a grade.
    */
   dropped: { unquoted: number; unreadable: number; inTail: number; ungraded: number };
-  /** Answers of the judge that were not the requested JSON, even at the second attempt. */
+  /** Number of requests whose answer was not the requested JSON, even at the second attempt. */
   rubbish: number;
   /** Mean grade of an empty text, from 0 to 1; null without a counted probe. */
   empty: number | null;
@@ -170,7 +170,7 @@ const roughTokens = (text: string): number => {
   return Math.ceil((text.length - others) / 4 + others);
 };
 
-/** Judge of one session, with its cost. */
+/** Judges sessions one after another, and sums up the cost. */
 export class Judge {
   readonly #options: JudgeOptions;
   readonly #signal: AbortSignal | undefined;
@@ -186,7 +186,7 @@ export class Judge {
    * Judges summaries of one cut: writes probes from the history, answers them from each text, and grades the answers in
    * an order that hides their source.
    *
-   * @throws EspalierError `over-budget`; the provider's errors
+   * @throws EspalierError `over-budget`; `bad-input` for a provider without a summarizer; the provider's errors
    */
   async judge(session: string, cuts: Cuts, written: readonly Candidate[]): Promise<JudgedSession> {
     const before = { ...this.#spent };

@@ -226,7 +226,7 @@ function anchorsOf(text: string, rarity: (word: string) => number): Anchors[] {
   return anchors.length < FEWEST_ANCHORS ? [] : [anchors];
 }
 
-/** Returns the share of requests or findings of which a text has half of the anchors. */
+/** Returns the share of requests or findings of which a text has at least half of the anchors; null without any. */
 function carriedOf(text: string, words: ReadonlySet<string>, said: readonly Anchors[]): number | null {
   const isTold = (anchor: string) => words.has(anchor) || (anchor.length > 3 && text.includes(anchor));
   return meanOf(said.map((anchors) => (anchors.filter(isTold).length * 2 >= anchors.length ? 1 : 0)));
@@ -401,7 +401,7 @@ const commandFact =
     return text.includes(key) ? 1 : text.includes(beginning) ? 0.7 : 0;
   };
 
-/** Returns a fact that a text has when it has most of the words; none when there are fewer words than `fewest`. */
+/** Returns a fact that a text has when it has 60 % of the words; none when there are fewer words than `fewest`. */
 function wordsFact(told: string, fewest: number): Fact[] {
   const needed = wordsIn(told).slice(0, 12);
   if (needed.length < fewest) return [];

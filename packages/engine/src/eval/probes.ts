@@ -87,7 +87,7 @@ const SHORTEST_QUOTE = 12;
 
 /**
  * Checks the probes that a model wrote about one part of a history: each quotation must be in it, character by
- * character.
+ * character. A repeated question, and any above three of a category, are left out without being counted.
  */
 export function checkProbes(written: unknown, messages: readonly ReadMessage[], part: number): CheckedProbes {
   const checked: CheckedProbes = { probes: [], unquoted: 0, unreadable: 0 };
@@ -117,7 +117,7 @@ export function checkProbes(written: unknown, messages: readonly ReadMessage[], 
 
 const isText = (value: unknown): value is string => typeof value === "string" && value.trim() !== "";
 
-/** Chooses probes of all parts, the same number of each category, and numbers them. */
+/** Chooses probes of all parts, at most three of each category, and numbers them. */
 export function chooseProbes(parts: readonly CheckedProbes[]): Probe[] {
   const chosen = CATEGORIES.flatMap((category) => {
     const byPart = parts.map(({ probes }) => probes.filter((probe) => probe.category === category));

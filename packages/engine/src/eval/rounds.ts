@@ -27,7 +27,7 @@ export interface Round extends Cut {
 /** Number of points at which a session is cut. */
 const POINTS = 6;
 
-/** Minimum number of messages before a cut. */
+/** Minimum number of messages that a cut summarizes. */
 export const FEWEST_MESSAGES = 20;
 
 /** Tokens that are kept unchanged: by default, and for sessions that are only a little longer. */
@@ -44,7 +44,10 @@ export interface Cuts {
   cuts: readonly Cut[];
 }
 
-/** Cuts a session at six points. For a short session fewer tokens are kept, unless `keepTokens` is given. */
+/**
+ * Cuts a session at up to six points; points with too few messages to summarize are left out. For a short session fewer
+ * tokens are kept, unless `keepTokens` is given.
+ */
 export function cutsOf(transcript: Transcript, keepTokens?: number): Cuts {
   const keeping = (tokens: number): Cuts => ({
     keepTokens: tokens,

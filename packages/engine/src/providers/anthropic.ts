@@ -45,8 +45,8 @@ export interface AnthropicOptions {
 export type AnthropicParams = Anthropic.MessageCreateParamsNonStreaming;
 
 /**
- * Makes a provider value of a Claude model for `@anthropic-ai/sdk`. The end of the conversation, and the end of its
- * unchanging beginning, are marked for the provider's cache.
+ * Makes a provider value of a Claude model for `@anthropic-ai/sdk`. Marked for the provider's cache are the last user
+ * turn, the last one that the previous request also had, and the end of system prompt and tools.
  *
  * @param client the client, of any cloud; or a function that makes one, called before the first request
  */
@@ -117,8 +117,8 @@ export function anthropic(
 }
 
 /**
- * Returns the body of a request. The part that was sent before is not converted to JSON again. Only the client of
- * Anthropic's own API accepts a body as bytes; clients of other clouds read its fields.
+ * Returns the body of a request and its header. The part that was sent before is not converted to JSON again. Empty for
+ * the clients of other clouds, which read the fields of a body: only the client of Anthropic's own API accepts bytes.
  */
 function written(client: Anthropic, writer: RequestWriter, params: AnthropicParams) {
   if (client.constructor.name !== "Anthropic") return {};
@@ -265,7 +265,7 @@ async function* readEvents(
   return message;
 }
 
-/** Parses the arguments of a call. Incomplete JSON of an answer that was cut off is kept as received. */
+/** Parses the arguments of a call. Incomplete JSON, as of an answer that was cut off, becomes the text `input`. */
 function inputOf(json: string): unknown {
   try {
     return JSON.parse(json);

@@ -20,7 +20,7 @@ export interface ProviderAccess {
   settings?: Pick<Settings, "anthropicApiKey" | "anthropicBaseUrl" | "openaiApiKey" | "openaiBaseUrl">;
   /** Window in tokens. Default: that of the model. */
   contextWindow?: number | undefined;
-  /** Default: the process's. */
+  /** Environment variables. Default: the process's. */
   environment?: NodeJS.ProcessEnv;
 }
 
@@ -116,10 +116,10 @@ function openaiClient({ apiKey, baseURL }: { apiKey?: string; baseURL?: string }
 
 /**
  * Returns the summarizer that a text names: `extractive`, `anthropic`, `anthropic:MODEL`, `openai:MODEL`,
- * `openai-responses:MODEL`. Without a text: Claude when `ANTHROPIC_API_KEY` is set (at `ANTHROPIC_BASE_URL`, if set),
- * else the extractive one.
+ * `openai-responses:MODEL`. Without a text: Claude when its key is set (`anthropicApiKey` or `ANTHROPIC_API_KEY`), else
+ * the extractive one.
  *
- * @throws EspalierError `bad-input` for any other text, and for a provider without a key
+ * @throws EspalierError `bad-input` for any other text, for a provider without a key, and for OpenAI without a model
  */
 export function resolveSummarizer(name?: string, given: ProviderAccess = {}): Summarizer {
   if (name === "extractive" || (name === undefined && missingKey("anthropic", given)))

@@ -25,8 +25,8 @@ interface ModelOptions<Tool> extends CommonOptions {
   /** The server's name in entries. Default `openai`. */
   provider?: string;
   /**
-   * True for a server that is not OpenAI's own and limits answers by `max_tokens`. Default: decided by the client's
-   * address.
+   * True for a server that is not OpenAI's own and limits answers by `max_tokens`; only for Chat Completions. Default:
+   * decided by the client's address; false for a function that makes a client.
    */
   isCompatible?: boolean;
 }

@@ -124,7 +124,10 @@ export interface RecordedCost {
 /** Type of the entries in which an import keeps the total cost that Claude Code recorded. */
 const COST_STATE = "claude-code.cost-state";
 
-/** Returns the newest total cost that Claude Code recorded in an imported session; undefined when there is none. */
+/**
+ * Returns the total cost that Claude Code recorded in an imported session, over all runs of the program; undefined when
+ * there is none.
+ */
 export function recordedCost(tree: Tree): RecordedCost | undefined {
   if (tree.header?.importedFrom?.agent !== "claude-code") return undefined;
   let found: RecordedCost | undefined;
@@ -231,8 +234,8 @@ export function callAt(tree: Tree, row: number): CountedCall | undefined {
 }
 
 /**
- * Returns the size of a text: a token is two to eight characters of English; in other languages it is at least one
- * character.
+ * Returns the minimum and maximum number of tokens of a message: a token is two to eight characters of English; in other
+ * languages it is one to eight.
  */
 export function textSize(message: ContextMessage): CountedCall["answer"] {
   const tokens = estimateTokens(message);
@@ -242,7 +245,10 @@ export function textSize(message: ContextMessage): CountedCall["answer"] {
 
 const NOT_ASCII = /[^\x00-\x7f]/;
 
-/** Returns the provider's count if it is plausible: some programs record the first count of a stream. */
+/**
+ * Returns the size of an answer: the provider's count, or the range of its text if the count is too small, because some
+ * programs record the first count of a stream. For a failed answer: from 0 to the count.
+ */
 function answerSize(entry: Entry, output: number): CountedCall["answer"] {
   if (!isMessage(entry, "assistant") || isFailedAnswer(entry.message)) return [0, output];
   return output >= estimateTokens(entry.message) / 2 ? [output, output] : textSize(entry.message);

@@ -69,7 +69,7 @@ export interface CacheCall {
   difference: RequestDifference | null;
 }
 
-/** Call whose provider missed more than `CACHE_SLACK` tokens of the previous context. */
+/** Call whose provider, which reports a cache, missed more than `CACHE_SLACK` tokens of the previous context. */
 export interface CacheBreak {
   /** Entry of the answer. */
   call: string;
@@ -238,7 +238,7 @@ export class CacheReader {
   }
 }
 
-/** Number of calls before a break that the request may continue, other than the last one. */
+/** Maximum number of calls before a break that the request may continue, including the last one. */
 const CALLS_LOOKED_BACK = 20;
 /** Maximum difference between the clocks of two programs, and between the times of an answer and its line. */
 const CLOCK_MS = 1_000;

@@ -19,7 +19,7 @@ export interface BranchSide {
   messages: number;
   /** Size of these messages by the rough estimate: characters / 4. */
   tokens: number;
-  /** US dollars for its answers and summaries, including estimates; null when no price is known. */
+  /** US dollars for its answers and summaries, including estimates; null when no call has a known price. */
   cost: number | null;
   /** Part of `cost` that no bill records, in US dollars: tokens at known prices. */
   estimated: number;

@@ -1,6 +1,6 @@
 import { formatMany } from "@espalier/session-tree";
 
-/** Formats US dollars: "$0.0042", "$1.50". Small sums keep their significant digits. */
+/** Formats US dollars: "$0.0042", "$1.50". Sums below one dollar have four decimals, other sums and 0 have two. */
 export function formatCost(dollars: number): string {
   return `$${dollars.toFixed(dollars !== 0 && dollars < 1 ? 4 : 2)}`;
 }
@@ -14,7 +14,7 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 || size >= 100 ? Math.round(size) : size.toFixed(1)} ${units[unit]}`;
 }
 
-/** Formats a time span as one number and a unit: "3 min", "5 days". */
+/** Formats a time span as one number and a unit, rounded down: "3 min", "5 days"; "now" below one minute. */
 export function formatAge(milliseconds: number): string {
   const minutes = milliseconds / 60_000;
   if (minutes < 1) return "now";

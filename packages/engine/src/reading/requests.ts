@@ -70,14 +70,15 @@ export interface RequestDifference {
 
 /** A request compared with the previous one. */
 export interface Compared {
+  /** Size of the common beginning, without system prompt and tools: bytes of its lines, and estimated tokens. */
   prefix: { bytes: number; tokens: number };
-  /** Estimated size of the previous request. */
+  /** Estimated tokens of the messages of the previous request. */
   beforeTokens: number;
   /** Undefined when the request only adds messages. */
   difference: RequestDifference | undefined;
-  /** First entry after the answer to the previous request; undefined when there is none. */
+  /** First new entry that a request has and that is not an answer; undefined when there is none. */
   firstNew: Entry | undefined;
-  /** True when a tool loop continues: the user has sent no message since the previous call. */
+  /** True when a tool loop continues: all new entries that a request has are answers and tool results. */
   isLoop: boolean;
 }
 

@@ -54,7 +54,7 @@ export interface CompactionStats {
   policy: string | null;
   /** Author of the summary. */
   source: string | null;
-  /** US dollars; null when the price is unknown. */
+  /** US dollars; 0 without a call of a model; null when the price is unknown. */
   cost: number | null;
   /** True when `cost` was computed from tokens. */
   estimated: boolean;
@@ -84,7 +84,7 @@ export function statsOf(
   return statsOfCalls(tree, calls, leafId, prices);
 }
 
-/** The same from calls that were found already, by row: for programs that keep them while a session grows. */
+/** Sums up as {@link statsOf}, from calls by row: for programs that keep the calls while a session grows. */
 export function statsOfCalls(
   tree: Tree,
   calls: ReadonlyMap<number, BilledCall>,

@@ -11,7 +11,7 @@ import {
   Tree,
 } from "@espalier/session-tree";
 
-/** A log with more bytes has an issue. */
+/** Size in bytes above which a log has the issue `large-file`. */
 const LARGE_LOG = 256 * 1024 * 1024;
 
 /** Result of reading every line of a session. */

@@ -23,7 +23,7 @@ export function wordsOf(query: string): string[] {
   return words.size > 0 ? [...words.values()] : [query.trim() || query];
 }
 
-/** Finds the first match of a text in each line of a log whose bytes may have it; returns lists of offsets. */
+/** Yields offsets: the first place in each line whose bytes may have a text. Each list is of one searched block. */
 export const linesWith = (
   view: ByteView,
   text: string,

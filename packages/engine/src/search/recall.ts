@@ -16,8 +16,8 @@ import { escapeText, splitsPair } from "@espalier/summarizer";
 import { foreignCalls, originalMessage, rowsWith, textPattern, wordsOf } from "./matching.ts";
 
 /**
- * State of an entry for the model at the leaf. `context`: on the path, and the model reads it whole; `compacted`: on
- * the path, but only a summary or a shortened text has its content; `abandoned`: on another branch.
+ * State of an entry for the model at the leaf. `context`: on the path, and the model reads it whole, or a user hid it;
+ * `compacted`: on the path, but only a summary or a shortened text has its content; `abandoned`: on another branch.
  */
 export type EntryPlace = "context" | "compacted" | "abandoned";
 
@@ -48,11 +48,11 @@ export interface RecallOptions {
 export interface Recalled {
   /** Best first: by the words that each has, rare words first; then the newest. */
   entries: OriginalEntry[];
-  /** True when more entries have one of the words. */
+  /** True when more entries have, or may have, one of the words. */
   hasMore: boolean;
 }
 
-/** Words of a query that count, the longest. */
+/** Maximum number of words of a query that count: the longest ones. */
 const MOST_WORDS = 12;
 
 /**
@@ -255,8 +255,8 @@ export interface EntryCursor {
 
 /**
  * Reads original entries of one path with their whole text, including entries that compactions removed from the
- * context. The rest that does not fit is read from `next` on: a long text is continued at the position where it was
- * cut.
+ * context. If `from` is not on the path of `to`, only that entry is read. The rest that does not fit is read from `next`
+ * on: a long text is continued at the position where it was cut.
  *
  * @throws EspalierError `unknown-entry`
  */

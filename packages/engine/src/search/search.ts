@@ -22,7 +22,7 @@ import {
 
 /** Range and mode of a search. */
 export interface SearchOptions extends Pick<ListOptions, "agent" | "project" | "since" | "until"> {
-  /** Sessions to search, by path or id, in this order. */
+  /** Sessions to search, by path, or by their name in another store, in this order. Default: all. */
   files?: Iterable<string>;
   /** Folder to search, including its subfolders. Default: the engine's own folder, and that of the Pi coding agent. */
   folder?: string;

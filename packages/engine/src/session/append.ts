@@ -181,7 +181,7 @@ function ruleEntries(
   ];
 }
 
-/** Adds a rule by hand, with a message that the model reads. Throws `not-text` if blank, `exists` if it applies already. */
+/** Adds a rule by hand, with a message that the model reads. Throws `not-text` if blank, `exists` if it applies. */
 export async function addRule(session: Session, given: string): Promise<void> {
   await session.append(() => {
     const text = oneLine(given);
@@ -201,7 +201,7 @@ export async function addRule(session: Session, given: string): Promise<void> {
 
 const ADDED = "A rule from here on: ";
 
-/** Drops a rule that applies at the leaf, with a message that the model reads. Throws `unknown-rule` for any other id. */
+/** Drops a rule that applies at the leaf, with a message that the model reads. Throws `unknown-rule` for other ids. */
 export async function dropRule(session: Session, id: string): Promise<void> {
   await session.append(() => {
     const rules = rulesAtLeaf(session);

@@ -51,7 +51,7 @@ export function planHiding(core: SessionTree, targetId: string, isHidden: boolea
   return [contextEdit.of({ targetId, replacement, reason: "manual" })];
 }
 
-/** Finds an entry that the model reads at the leaf, or would read if no edit left it out. Throws as {@link planHiding}. */
+/** Finds an entry that the model reads at the leaf, or would read without an edit. Throws as {@link planHiding}. */
 function placeInContext(core: SessionTree, id: string): { entry: Entry; isIncluded: boolean } {
   const { tree, leafId, window } = core;
   const row = tree.row(id);

@@ -59,8 +59,8 @@ export interface NavigateResult {
  * Moves the leaf, in this order: find the target, plan the abandoned branch, ask the extensions, summarize, then write
  * everything in one append. If the summary fails or is aborted, only its billed usage is appended.
  *
- * @throws EspalierError `unknown-entry`; `cancelled` for a veto of an extension; `aborted`; `read-only` when a summary is
- * requested; `stale` when the branch grew while it was summarized; errors of the summarizer
+ * @throws EspalierError `unknown-entry`; `cancelled` for a veto of an extension; `aborted`; `read-only` for a summary of
+ * a read-only session; `stale` when the branch grew while it was summarized; errors of the summarizer
  */
 export async function navigate(
   session: Session,
@@ -462,7 +462,7 @@ async function summarizeBranch(
   return { summary, details, ...(usage ? { usage } : {}) };
 }
 
-/** Returns the summary of an extension, with the branch's rules added to its text and the branch's files to its files. */
+/** Returns the summary of an extension; the branch's rules are added to its text, the branch's files to its files. */
 function proposedSummary(
   session: Session,
   { entries }: BranchSummaryPlan,

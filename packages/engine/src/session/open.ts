@@ -83,7 +83,7 @@ export async function openSession(ref: SessionRef, options: OpenOptions = {}): P
   return begin(() => store.open(ref, hold.isReadOnly ? "read" : "write"), store, options, hold);
 }
 
-/** Opens a fork of a session that another program writes, from `leafId` or its leaf. Throws `bad-input` without entries. */
+/** Opens a fork, at `leafId` or the leaf, of a session that another program writes. Throws `bad-input` if it is empty. */
 async function openFork(
   ref: SessionRef,
   options: OpenOptions & { store: SessionStore },
@@ -286,7 +286,7 @@ const LOOKS = 20;
 
 /**
  * Waits until the last line of a log has an end, or no longer grows: an unfinished line is no damage while it is being
- * written. Returns at once when the last line is whole, and after at most two seconds in any case.
+ * written. Returns at once when the last line is whole, and after about two seconds at the latest.
  */
 export async function settleTail(session: Pick<SessionTree, "tree" | "refresh">): Promise<void> {
   for (let look = 0, size = -1; look < LOOKS && hasOpenEnd(session.tree); look += 1) {

@@ -59,7 +59,7 @@ export interface PreparedRequest {
   compaction: CommittedCompaction | null;
   /** Images that were left out of the context because the provider would have refused them. */
   picturesLeftOut: LeftOutPicture[];
-  /** Error of a failed step 1 to 4 of {@link prepareRequest}, when the request can be sent all the same; null otherwise. */
+  /** Error of step 1, 2, 3 or 4 of {@link prepareRequest}, if the request can be sent all the same; null otherwise. */
   failure: Error | null;
 }
 
@@ -75,9 +75,9 @@ export interface PreparedRequest {
  * 7. shape: the policy, then the extensions, shape the context that is sent;
  * 8. notify: extensions are notified if the request will miss the prompt cache.
  *
- * Without `autoCompact`, steps 2 to 4 do nothing, and step 5 throws `auto-off`. A failure of steps 1 to 4 is logged,
- * published and returned in `failure`, and the request can be sent unchanged, if it fits the window and the bytes. An
- * abort, and a log that cannot be written, are thrown.
+ * Without `autoCompact`, steps 2 and 4 do nothing, and nothing is compacted: if step 5 is necessary, `auto-off` is
+ * thrown. A failure of steps 1 to 4 is logged, published and returned in `failure`, and the request can be sent
+ * unchanged, if it fits the window and the bytes. An abort, and a log that cannot be written, are thrown.
  *
  * @throws EspalierError `over-window`, `over-bytes`, `over-budget`, `auto-off`, `irreducible`, `exhausted`, `bad-tool`;
  * errors of an append

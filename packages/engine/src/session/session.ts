@@ -138,7 +138,7 @@ export class Session extends SessionTree {
     return this.#settings.policy;
   }
 
-  /** Adopts `settled`, and calls `settle` again whenever the model changes; each result overrides the earlier options. */
+  /** Adopts `settled`, and calls `settle` when the model changes; each result overrides the earlier options. */
   settleBy(settle: Settle, settled: SessionOptions): void {
     this.#settings.follow(settle, settled, currentModel(this));
   }
@@ -171,7 +171,7 @@ export class Session extends SessionTree {
 
   /**
    * Prepares the next request: results move to files, the policy compacts, images are left out, the context is shaped. A
-   * failure before the shaping is only reported, if the request fits the model's window and its provider's byte limit.
+   * failure of the first three is only reported, if the request fits the model's window and its provider's byte limit.
    *
    * @throws EspalierError `over-window`, `over-bytes`, `over-budget`, `bad-tool`; errors of {@link compact} and the log
    */
@@ -199,7 +199,7 @@ export class Session extends SessionTree {
    * request was too long and its answer is incomplete, the session is compacted and the request is sent once more. After
    * an answer without calls, the session is compacted if that is due.
    *
-   * @throws the SDK's error, or the abort's reason; EspalierError `overflow`, `auto-off`, `moved`; errors of {@link next}
+   * @throws the SDK's error, the abort's reason; EspalierError `overflow`, `auto-off`, `moved`; errors of {@link next}
    */
   async record<Params>(
     provider: Provider<Params>,
@@ -293,7 +293,7 @@ export class Session extends SessionTree {
    * appends the usage of its requests at most. Only one compaction runs at a time: an automatic one joins it, a manual
    * one is refused.
    *
-   * @throws EspalierError `already-running`, `no-smaller`, `stale`, `irreducible`, `read-only`, `aborted`, `cancelled` for
+   * @throws EspalierError `already-running`, `no-smaller`, `stale`, `irreducible`, `read-only`, `aborted`; `cancelled` for
    * a veto; `auto-off` and `exhausted` unless `reason` is `manual`; errors of the summarizer and of {@link append}
    */
   compact(options: CompactionRequest = {}): Promise<CommittedCompaction | NothingToCompact> {
@@ -384,7 +384,7 @@ export class Session extends SessionTree {
     return redo(this, expected);
   }
 
-  /** Starts a new session from a path of this one. Throws as `forkSession`: `unknown-entry`, `exists`, `cancelled`, … */
+  /** Starts a session from a path of this one. Throws `unknown-entry`, `exists`, `cancelled`, `aborted`; see `forkSession`. */
   fork(entryId: string, options?: ForkOptions): Promise<ForkResult> {
     return forkSession(this, entryId, options);
   }
@@ -397,7 +397,7 @@ export class Session extends SessionTree {
     return mergeBranch(this, fromId, options);
   }
 
-  /** Labels an entry; no text removes the label. Returns the new entry's id. Throws `unknown-entry`, `not-text` if blank. */
+  /** Labels an entry; no text removes the label. Returns the new entry's id. Throws `unknown-entry`, `not-text`. */
   async label(targetId: string, text?: string): Promise<string> {
     (await this.load()).row(targetId);
     return this.#appendOne(label.of({ targetId, ...(text ? { label: shownLine(text, "label") } : {}) }));
@@ -408,7 +408,7 @@ export class Session extends SessionTree {
     return this.#appendOne(sessionInfo.of({ name: shownLine(name, "name") }));
   }
 
-  /** Pins an entry (compactions keep it word for word) or unpins it. Returns the new entry's id. Throws `unknown-entry`. */
+  /** Pins an entry (compactions keep it verbatim) or unpins it. Returns the new entry's id. Throws `unknown-entry`. */
   async pin(targetId: string, pinned = true): Promise<string> {
     (await this.load()).row(targetId);
     return this.#appendOne(custom.of({ customType: PIN, data: { targetId, pinned } }));

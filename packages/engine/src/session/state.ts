@@ -173,7 +173,7 @@ export class CurrentSettings {
   }
 }
 
-/** Converts settings to options of a session, except `summarizer`, `fallback` and `extensions`: the caller sets these. */
+/** Converts settings to options of a session, except `summarizer`, `fallback` and `extensions`, which the caller sets. */
 export function sessionOptionsOf(
   settings: Settings,
 ): Required<Pick<SessionOptions, "policy" | "policySettings" | "compaction" | "rules">> &

@@ -71,10 +71,11 @@ export interface ResolvedSettings {
 }
 
 /**
- * Resolves the current settings: defaults < user file < project file < environment < flags. Reads files, changes
- * nothing.
+ * Resolves the current settings: defaults < user file < project file < environment < flags; in each file, settings of
+ * the current model override the others. Reads files; writes only the trust of a project that `confirmTrust` confirms.
  *
- * @throws EspalierError `settings`, with the file or the variable, the key and the allowed values
+ * @throws EspalierError `settings`, with the file or the variable, the key and the allowed values; `bad-input`,
+ * `write-failed` of the trust store
  */
 export async function resolveSettings(sources: SettingsSources = {}): Promise<ResolvedSettings> {
   const { cwd = process.cwd(), env = process.env, flags = {} } = sources;
@@ -306,7 +307,7 @@ function ownOf(models: NonNullable<CheckedSettings["models"]>, modelId: string):
   };
 }
 
-/** Checks settings that depend on each other. */
+/** Checks settings that depend on each other. Throws `settings` for the first pair that does not fit together. */
 function checkTogether(values: Settings, placed: PlacedSettings): void {
   const checks = [
     checkSlidingWindowSettings,

@@ -71,7 +71,10 @@ async function tableIn({ file }: Place): Promise<unknown> {
   return file.endsWith(".json") ? JSON.parse(text) : (await import("smol-toml")).parse(text);
 }
 
-/** Reads a regular file, also through a link. A FIFO or a device is refused, because reading it would never end. */
+/**
+ * Reads a regular file of at most 256 KiB, also through a link. A FIFO or a device is refused, because reading it would
+ * never end.
+ */
 function textIn(file: string): string {
   const view = openView(realpathSync(file));
   try {
@@ -83,7 +86,10 @@ function textIn(file: string): string {
   }
 }
 
-/** Converts all keys to one spelling and one level, except those of a model. */
+/**
+ * Converts all keys to camelCase, and moves those of the table `behavior` to the top level. The settings of a model stay
+ * in its table.
+ */
 function flattened(place: Place, table: Table): Table {
   const { [TABLE]: inner = {}, ...outer } = table;
   if (!isRecord(inner)) throw settingsError(place, TABLE, `${TABLE} is a table of settings.`);

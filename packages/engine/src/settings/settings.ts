@@ -25,8 +25,8 @@ export interface Settings
   /** Policy of compactions. Default `token-budget`. */
   policy: PolicyName;
   /**
-   * Author of summaries: `extractive`, `anthropic`, `anthropic:<model>`, `openai:<model>`. Default: the first available
-   * one.
+   * Author of summaries: `extractive`, `anthropic`, `anthropic:<model>`, `openai:<model>`, `openai-responses:<model>`.
+   * Default: the model that answers, where there is one; else Claude if its key is set; else `extractive`.
    */
   summarizer?: string;
   /** Address of Claude, in the user's settings only. Default: `ANTHROPIC_BASE_URL`, else Anthropic's own. */
@@ -39,9 +39,9 @@ export interface Settings
   openaiBaseUrl?: string;
   /** Key of that server, in the user's settings only. Default: `OPENAI_API_KEY`. */
   openaiApiKey?: string;
-  /** Uses the extractive summarizer when another one fails. Default: yes, unless a call names a summarizer. */
+  /** Uses the extractive summarizer when another one fails. Default: see `SessionOptions.fallback`. */
   fallback?: boolean;
-  /** Keeps the user's rules over compactions. Default true. */
+  /** Finds rules in the user's messages. False: only recorded rules are kept over compactions. Default true. */
   rules: boolean;
   /**
    * Files of extensions, in addition to discovered ones, relative to the folder of the settings file. Default: none.

@@ -24,7 +24,10 @@ export interface ProjectTrust {
   folder: string;
   /** `changed`: the project was trusted, and a relevant file has changed since. */
   state: "trusted" | "changed" | "untrusted";
-  /** With `changed`: paths of the changed, added or removed files, relative to the folder. */
+  /**
+   * With `changed`: paths of the changed, added or removed files, relative to the folder, absolute for files outside; or
+   * one sentence when the project has too much content to compare.
+   */
   changes: string[];
 }
 

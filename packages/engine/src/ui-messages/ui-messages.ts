@@ -235,7 +235,7 @@ export const isSaid = (part: Part): boolean =>
   part.type === "file" ||
   (isTool(part) && part["state"] !== "input-streaming");
 
-/** Returns whether a call has its result. */
+/** Returns whether a call has ended: with a final output, an error or a denial. */
 export const isFinal = ({ state, preliminary }: Part): boolean =>
   (state === "output-available" && preliminary !== true) ||
   state === "output-error" ||

@@ -90,7 +90,7 @@ export interface UiTurn<Message extends UIMessage = UIMessage> {
  * ```
  *
  * Each step is in the log before the next one begins, so that a process that ends in the middle loses no call and no
- * result. Approved calls are run by the SDK. Works with `generateText` and agents too: they take `request`.
+ * result. Approved calls are run by the SDK. `generateText` and agents take `request` too; `saved` needs `response`.
  *
  * @throws EspalierError `empty-context` when there is nothing to answer; errors of `Session.next`
  */
@@ -382,7 +382,7 @@ function drafting(session: Session, said: readonly SaidMessage[], parentId: stri
     return parentId === session.leafId ? [] : [leaf.of({ parentId, targetId: parentId })];
   }
 
-  /** Adds the parts of an answer that the path lacks. Returns false when it is another answer. */
+  /** Adds the parts that the path lacks. Returns false for another answer, and if a client brings nothing accepted. */
   async function goOn(
     { message: { parts: known } }: SaidMessage,
     { parts: wanted }: PlainMessage,

@@ -42,7 +42,8 @@ export async function showUiVersion<Message extends UIMessage = UIMessage>(
 }
 
 /**
- * Returns the first entries of the messages that follow the same message as this one, in the same role; in file order.
+ * Returns the first entries of this message and of all messages in the same role that follow the same message, in file
+ * order.
  */
 function besides(tree: Tree, children: ChildIndex, first: Entry): string[] {
   let above = tree.index.parent(tree.row(first.id));
