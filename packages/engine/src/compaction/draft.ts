@@ -287,7 +287,7 @@ function rangesOf({ plan }: CompactionRun, { path, places, firstKeptEntryId, kep
   };
 }
 
-/** Makes a candidate of an extension's proposal. Files of the covered part are added to those that it recorded. */
+/** Makes a candidate of an extension's proposal. Files of the covered part are added to the files that it records. */
 export function proposedCandidate(run: CompactionRun, proposal: CompactionProposal): CompactionCandidate {
   const { plan, compactionId, session } = run;
   const { summary, usage, details, tokensBefore = plan.tokensBefore } = proposal;
@@ -438,8 +438,9 @@ export interface CommittedCompaction {
   missingSections?: string[];
   /** Ids of the edits that shorten the kept part or remove entries from it. */
   editIds: string[];
-  /** Number of messages that the summary replaces; `preservedCount` counts the kept ones. */
+  /** Number of messages that the summary replaces. */
   messagesRemoved: number;
+  /** Number of messages that are kept. */
   preservedCount: number;
   /** Removed files of offloaded results to which no context refers. */
   deletedFiles: string[];

@@ -236,7 +236,7 @@ export async function compactWhenDue(
 
 /**
  * Returns `threshold` when the messages that the policy sends exceed the window less the reserve, a limit for every
- * policy. Undefined when there is room for the answer.
+ * policy. Undefined when there is room for the answer, or when automatic compaction is off.
  */
 export function withoutReserve(policy: Policy, situation: PolicySituation): CompactionReason | undefined {
   const { context, settings, overheadTokens } = situation;
@@ -278,7 +278,7 @@ export async function forceCompact(session: Session, options: CompactionRequest)
 }
 
 /**
- * Options as for `Session.compact`, without a policy: it is `message-count`. `keepLast` is the number of messages to
+ * Options as for `Session.compact`, except `policy`, which is `message-count`. `keepLast` is the number of messages to
  * keep (default 10).
  */
 export interface CompactSessionByCountOptions

@@ -18,8 +18,8 @@ import { refuseOverBudget } from "../turn/budget.ts";
 /** Options of {@link summarizerChain}. */
 interface ChainOptions {
   /**
-   * True if the extractive summarizer replaces any failed answer; otherwise it only replaces one of a request that is
-   * too long for the model.
+   * True: the extractive summarizer is used after any failure. False: only after a request that was too long for the
+   * model.
    */
   fallback: boolean;
   /** Maximum number of simultaneous requests of one summary. */

@@ -265,8 +265,8 @@ function assignmentsIn(transcript: Transcript): Assignment[] {
 }
 
 /**
- * Of the values that had changed before the cut, returns the shares in the summary: `current` with the newest value,
- * `stale` with only an older one. Null when no value had changed. Values in a kept message do not count.
+ * Returns two shares of the values that had changed before the cut: `current`, those that the summary has with the newest
+ * value; `stale`, those with only an older one. Null when no value had changed. Values in a kept message do not count.
  */
 function valuesIn({ text, now, kept }: Round, assignments: readonly Assignment[]) {
   const values = new Map<string, string[]>();

@@ -161,7 +161,7 @@ function priceOf(
   return known ? (input * known.input + output * known.output) / 1_000_000 : null;
 }
 
-/** Returns the cut in the middle of a session, with enough messages before and after it. */
+/** Returns the middle one of a session's cuts; undefined for a session without a cut. */
 const judgedCut = ({ cuts }: Cuts) => cuts[Math.floor(cuts.length / 2)];
 
 /** Estimates the tokens of a text in any script: a character outside ASCII counts as one token. */

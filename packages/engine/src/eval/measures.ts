@@ -430,7 +430,7 @@ const isPlain = (word: string): boolean =>
     /^["'(*-]*[a-z]{2,}['’]?[a-z]*[.,:;!?)"'*]*$/.test(word) ||
     /^[A-Z][a-z]{1,8}[.,:]?$/.test(word));
 
-/** Number of consecutive words without a plain one that make a bare list. */
+/** Minimum number of consecutive words, none of them prose, that count as a bare list of names. */
 const BARE_LIST = 8;
 
 function dumpOf(text: string): number {

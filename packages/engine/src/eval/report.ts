@@ -20,7 +20,7 @@ export const COLUMNS = [
   /** Share of the changed values that the summary has with their current value; `stale`: with an old value. */
   "current",
   "stale",
-  /** Names and numbers that no message has, in one summary. */
+  /** Number of names and numbers in one summary that no message before the cut has. */
   "invented",
   /** Tokens of summarized results that the next calls fetched again. */
   "refetch",
@@ -67,9 +67,9 @@ export type DetailedRow = Row & {
 /** A rule of the user, and the first round after which the model no longer reads it. */
 export interface RuleRound {
   text: string;
-  /** Round in which it was stated, from 1. */
+  /** First round at whose end the rule applies, from 1. */
   stated: number;
-  /** First round after which the model does not read it, from 1; null while the model reads it. */
+  /** First round after which the model does not read the rule, from 1; null when the model reads it after each. */
   fell: number | null;
 }
 

@@ -106,8 +106,8 @@ export function aiSdk(
 }
 
 /**
- * Returns provider and model. The provider is the first word of the model's provider name: `openai.responses` is
- * OpenAI's. A gateway puts it before the model's id.
+ * Returns provider and model. The provider is the first word of the model's provider name: `openai` for
+ * `openai.responses`. For a gateway, it is the part of the model's id before the `/`.
  */
 function modelOf(model: LanguageModel): { provider: string; modelId: string } {
   const { provider, modelId } = typeof model === "string" ? { provider: "gateway", modelId: model } : model;

@@ -201,7 +201,7 @@ function promptTokens(reported: ReportedUsage | null | undefined): Pick<LastRequ
 const isMessage = (answer: unknown): answer is Anthropic.Message =>
   isRecord(answer) && answer["type"] === "message" && Array.isArray(answer["content"]);
 
-/** The object that an event must have, by its type. */
+/** Field of an event that must be an object, by the type of the event. */
 const EVENT_PARTS: Readonly<Record<string, string>> = {
   message_start: "message",
   content_block_start: "content_block",

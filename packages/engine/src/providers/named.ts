@@ -67,7 +67,7 @@ export function addressOf(name: string, given: ProviderAccess = {}): { url: stri
   return { url: access.baseURL ?? api.address, variable: api.variables.address };
 }
 
-/** Returns the missing variable of a provider or a Claude model; undefined when it can be used. */
+/** Returns the variable for the missing key of a named provider or Claude model; undefined when no key is missing. */
 export const missingKey = (name: string, given: ProviderAccess = {}): string | undefined =>
   accessTo(name, given).missing;
 

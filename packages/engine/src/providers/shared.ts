@@ -160,7 +160,7 @@ function promptOf(request: SummaryRequest, model: Model): Parameters<Provider["p
   return [context, { system, maxOutputTokens: request.maxOutputTokens }];
 }
 
-/** Returns the answer of a summary. Throws the error of a request that failed after its status. */
+/** Returns the answer of a summary. Throws the error of a request that failed after its response had begun. */
 function answerOf(
   message: AssistantMessage,
   model: SummaryAnswer["model"],

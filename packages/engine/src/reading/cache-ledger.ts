@@ -58,7 +58,7 @@ export interface CacheCall {
   before: number | null;
   /** Tokens that the provider read from its cache. */
   read: number;
-  /** Tokens that it wrote to its cache. */
+  /** Tokens that the provider wrote to its cache. */
   written: number;
   /**
    * Common beginning of both requests, which are rebuilt from the file. `bytes` counts their lines in the file,

@@ -85,7 +85,7 @@ export class SessionCache<Opened extends SessionTree> {
   }
 }
 
-/** A session that could not be opened has nothing to close: its reader got the error. */
+/** Closes a session when it is open. Does nothing if it could not be opened: its reader got that error. */
 async function closeCached({ session }: Cached<SessionTree>): Promise<void> {
   const [opening] = await Promise.allSettled([session]);
   if (opening.status === "fulfilled") await opening.value.close();

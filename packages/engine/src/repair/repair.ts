@@ -126,9 +126,9 @@ type RepairAction =
   | "copied"
   /** Its id, its parent or a reference is changed in the copy. */
   | "rewritten"
-  /** A `custom` entry without content replaces it, so that its children keep their position. */
+  /** A `custom` entry without content for a model replaces it, so that its children keep their position. */
   | "replaced"
-  /** It is left out: it was outside the conversation, without usable content and without children. */
+  /** It is left out: it was outside the conversation, without usable content, and no other entry refers to it. */
   | "left-out";
 
 /** Plan of a repaired copy. */

@@ -202,7 +202,8 @@ export interface UndoResult extends NavigateResult {
 }
 
 /**
- * Returns the action of an entry, if its kind is one; a prompt, compaction, edit or pin only counts on the leaf's path.
+ * Returns the action of an entry; undefined when it is none. A prompt, compaction, edit or pin is an action only on the
+ * leaf's path.
  */
 function actOf(tree: Tree, row: number, leafRow: number): LastAct | undefined {
   const { type } = tree.kindAt(row);

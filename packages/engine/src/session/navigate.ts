@@ -217,7 +217,7 @@ export interface ForkResult {
   file: string;
   id: string;
   leafId: string | null;
-  /** Text of the user message directly after the end of the fork; null otherwise. */
+  /** Text of the user or custom message before which the fork ends; null for any other entry, and with `at`. */
   selectedText: string | null;
   /** Id of the summary of the content that the fork leaves out; null when there is none. */
   summaryEntryId: string | null;
