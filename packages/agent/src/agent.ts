@@ -61,8 +61,8 @@ export interface AgentOptions {
   /** System prompt, after that of the provider value. A policy can add to it. Default: none. */
   system?: string;
   /**
-   * Called before a tool that writes or runs something; returns whether the user allows the call. Default: such calls
-   * are refused.
+   * Called before a tool with `asksFirst`, which writes or runs something; returns whether the user allows the call.
+   * Default: such calls are refused.
    */
   approve?: RunToolsOptions["approve"];
   /** Milliseconds before a request that was too long is retried. Default 100. */
@@ -149,7 +149,7 @@ export class Agent {
     return this.#model;
   }
 
-  /** True during a run, when prompts are queued. */
+  /** True during a run: a prompt given to `run` is then queued. */
   get isRunning(): boolean {
     return this.#run !== undefined;
   }

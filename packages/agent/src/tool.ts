@@ -16,7 +16,7 @@ export interface ToolOutput {
 export interface ToolContext {
   /** Working folder of the agent. */
   cwd: string;
-  /** Fires when the run is aborted. The tool is no longer awaited then. */
+  /** Signal that is aborted with the run. The tool is then no longer awaited. */
   signal: AbortSignal;
 }
 
@@ -45,7 +45,7 @@ export function definitionOf({ name, description, parameters }: Tool): ToolDefin
 export interface RunToolsOptions extends ToolContext {
   /** Tools of the request. A call to another tool gets their names as an error result. */
   tools: readonly Tool[];
-  /** Called before a tool that writes or runs something; returns whether the user allows the call. Default: refused. */
+  /** Called before a tool with `asksFirst`; returns whether the user allows the call. Default: it is refused. */
   approve?: (call: ToolCallBlock) => Promise<boolean>;
 }
 

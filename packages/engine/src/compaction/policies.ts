@@ -25,11 +25,11 @@ export const POLICIES = {
   "token-budget": () => tokenBudget,
   /** Summarizes the messages before a tail, after appends. */
   "sliding-window": slidingWindow,
-  /** Adds a summary for each range of messages above a number. */
+  /** Summarizes the oldest messages above a number of messages; each summary is added to the earlier ones. */
   "message-count": messageCount,
   /** Moves large tool results to files, and compacts when that is not enough. */
   offload,
-  /** Prunes by priority when the context fills to a percentage. */
+  /** Prunes messages by priority when the context reaches a percentage of `maxContextTokens`. */
   pressure,
 } satisfies Record<string, (settings: PolicySettings) => Policy>;
 

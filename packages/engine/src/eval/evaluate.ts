@@ -36,7 +36,7 @@ export interface EvaluatedSession {
 
 /** Options of {@link evaluate}. */
 export interface EvaluateOptions {
-  /** Default: all. */
+  /** Policies to compare. Default: all. */
   policies?: readonly PolicyName[];
   /** Summarizers in addition to the extractive one and the controls. */
   summarizers?: readonly Summarizer[];
@@ -265,8 +265,9 @@ function assignmentsIn(transcript: Transcript): Assignment[] {
 }
 
 /**
- * Returns two shares of the values that had changed before the cut: `current`, those that the summary has with the newest
- * value; `stale`, those with only an older one. Null when no value had changed. Values in a kept message do not count.
+ * Returns two shares of the values that had changed before the cut: `current`, those that the summary has with the
+ * newest value; `stale`, those with only an older one. Null when no value had changed. Values in a kept message do not
+ * count.
  */
 function valuesIn({ text, now, kept }: Round, assignments: readonly Assignment[]) {
   const values = new Map<string, string[]>();

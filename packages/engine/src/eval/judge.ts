@@ -115,7 +115,7 @@ const SHARE_OF_WINDOW = 0.6;
 /** Number of answers that are graded in one request. */
 const GRADED_AT_ONCE = 40;
 
-/** Assumed tokens of a summary, of the questions, of an answer, of a grade. */
+/** Assumed tokens of a summary, a question, an answer, a grade and a task, in this order. */
 const SUMMARY_TOKENS = 2_200;
 const QUESTION_TOKENS = 35;
 const ANSWER_TOKENS = 40;

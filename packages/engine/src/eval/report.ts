@@ -17,7 +17,7 @@ export const COLUMNS = [
   ...MEASURES,
   /** Share of the current rules that the model still reads after the last round. */
   "rules",
-  /** Share of the changed values that the summary has with their current value; `stale`: with an old value. */
+  /** Share of the changed values that the summary has with their current value; `stale`: only with an old value. */
   "current",
   "stale",
   /** Number of names and numbers in one summary that no message before the cut has. */

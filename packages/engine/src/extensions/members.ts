@@ -123,7 +123,7 @@ export interface ExtensionContext {
   model: ExtensionModel | undefined;
   /** The thinking level of the path. Default `off`. */
   thinkingLevel: string;
-  /** Aborts the current operation. */
+  /** Signal that is aborted together with the current operation. */
   signal: AbortSignal;
   /** Returns the estimated size of the context at the leaf. */
   getContextUsage(): ContextUsage;

@@ -24,7 +24,7 @@ import { badAnswer, checkGiven, errorIn, isAsyncIterable } from "./shared.ts";
 
 /** The model, and options of each request. */
 export interface AnthropicOptions {
-  /** Default {@link DEFAULT_ANTHROPIC_MODEL}. */
+  /** Name of a Claude model. Default {@link DEFAULT_ANTHROPIC_MODEL}. */
   model?: string;
   /** Maximum number of tokens of an answer, without thinking. Default: the session's reserve, 16,384. */
   maxTokens?: number;

@@ -89,8 +89,8 @@ export function openai(
 }
 
 /**
- * Makes a provider value for the Responses API by the package `openai`. The server stores nothing: reasoning is
- * returned encrypted.
+ * Makes a provider value for the Responses API by the package `openai`. The server stores nothing: models that reason
+ * return their reasoning encrypted.
  */
 export function openaiResponses(
   client: OpenaiClient,
@@ -158,7 +158,10 @@ const failureOf = (error: unknown): string =>
 /** Names of models that return encrypted reasoning. */
 const REASONS = /^(o\d|gpt-[5-9]|codex)/;
 
-/** OpenAI's newer models refuse `max_tokens`; other servers accept only that. */
+/**
+ * Returns the field that limits an answer: `max_completion_tokens` for OpenAI and Azure, whose newer models refuse
+ * `max_tokens`, the only field that other servers accept.
+ */
 function limited(client: OpenaiClient, isCompatible: boolean | undefined, tokens: number) {
   const address = typeof client === "function" ? "openai.com" : client.baseURL;
   const isOther = isCompatible ?? !/\b(openai\.com|azure\.com)\b/.test(address);

@@ -190,9 +190,9 @@ export interface CountedCall {
   answer: readonly [least: number, most: number];
   /** Time of the request in epoch milliseconds: that of the last entry written before the answer. */
   sentAt: number;
-  /** Time at which the request began according to the answer; infinite when the answer has none. */
+  /** Time at which the request began, as the answer records it, in epoch milliseconds; infinite when it records none. */
   startedAt: number;
-  /** Time at which the answer was written. */
+  /** Time at which the answer was written, in epoch milliseconds. */
   writtenAt: number;
 }
 

@@ -12,7 +12,9 @@ export class SessionCache<Opened extends SessionTree> {
   readonly #most: number;
   readonly #cached = new Map<string, Cached<Opened>>();
 
-  /** @param most maximum number of sessions without readers; the least recently used is closed first */
+  /**
+   * @param most maximum number of open sessions: above it, the least recently used ones without readers are closed
+   */
   constructor(most: number) {
     this.#most = most;
   }

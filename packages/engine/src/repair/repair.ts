@@ -22,7 +22,7 @@ import { FileLog } from "@espalier/session-tree/node";
 import { offsetsBehind } from "../search/matching.ts";
 import { diagnoseTree } from "./diagnose.ts";
 
-/** An entry that is changed in the repaired copy. */
+/** An entry that the repaired copy changes, replaces or leaves out. */
 export interface RepairChange {
   /** Offset in the original, in bytes. */
   offset: number;
@@ -40,9 +40,9 @@ export interface RepairReport {
   report: string;
   /** The damaged session, which is unchanged. */
   source: string;
-  /** Number of entries in the copy. */
+  /** Number of usable entries in the copy. */
   entries: number;
-  /** True when the copy has no issue. */
+  /** True when nothing is damaged in the copy, as in `Diagnosis.ok`. */
   ok: boolean;
   /** Issues of the original. */
   issues: SessionIssue[];
@@ -139,7 +139,7 @@ interface RepairPlan {
   freshIds: ReadonlyMap<number, string>;
   /** Issues of references, by row. */
   problems: ReadonlyMap<number, SessionIssue>;
-  /** Rows that compactions and edits refer to, by the rows of these. */
+  /** Rows to which compactions and edits refer, by the row of the compaction or edit. */
   targets: ReadonlyMap<number, number>;
   /**
    * Leaf of the original, when the copy needs a leaf entry for it; undefined when the copy has the same leaf without

@@ -19,7 +19,7 @@ import {
   type UserMessage,
 } from "@espalier/session-tree";
 
-/** Content of a draft: a text, or blocks of the session's own shapes (`text`, `image`, `thinking`, `toolCall`). */
+/** Content of a draft: a text, or the session's blocks (`text`, `image`, `imageUrl`, `thinking`, `toolCall`). */
 export type DraftContent = string | readonly (ContentBlock | { type: string; [field: string]: unknown })[];
 
 /** A message with optional fields, except the role and the fields in `Needed`. */
@@ -244,7 +244,7 @@ function filledAnswer(draft: Draft<AssistantMessage>, { model }: SessionContext)
   };
 }
 
-/** Returns the name of the newest call with an id. */
+/** Returns the tool of the newest call with this id; undefined when there is no such call. */
 function callNamed(toolCallId: string, messages: readonly ContextMessage[]): string | undefined {
   const isSought = ({ id }: { id: string }) => id === toolCallId;
   const asking = messages.findLast((one) => toolCalls(one).some(isSought));

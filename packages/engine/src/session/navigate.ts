@@ -128,7 +128,7 @@ export interface MergeOptions extends Omit<BranchSummaryRequest, "summarize"> {
 
 /** Result of a merge. */
 export interface MergeResult {
-  /** Id of the branch summary with the conclusion. */
+  /** Id of the branch summary; of the earlier one, if the same leaf was merged before. */
   entryId: string;
   leafId: string | null;
 }

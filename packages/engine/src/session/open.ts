@@ -242,7 +242,7 @@ export type OnBusy = "error" | "read-only" | "fork" | "share";
 
 /** Options for other writers of the same session. */
 interface HoldOptions {
-  /** Default `error`. */
+  /** Behaviour when another program writes the session. Default `error`. */
   onBusy?: OnBusy;
   /**
    * Milliseconds to wait for the writer of the session; then `onBusy` decides. Two servers that open the session,

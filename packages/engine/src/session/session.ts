@@ -351,7 +351,7 @@ export class Session extends SessionTree {
    * Compacts if the policy finds it due, or if the next answer would have no reserve left. Undefined when neither holds,
    * or when automatic compaction is off.
    *
-   * @throws EspalierError `exhausted` after two compactions without an answer between, and as {@link compact}
+   * @throws EspalierError `exhausted` after two automatic compactions without an answer between; as {@link compact}
    */
   async compactWhenDue(
     options: CompactionRequest = {},

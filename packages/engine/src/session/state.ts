@@ -95,7 +95,7 @@ export interface SessionOptions {
   kinds?: readonly EntryKind[];
   /** Tools that declare files, in addition to the common ones. */
   tools?: readonly FileTool[];
-  /** User interface for extensions. */
+  /** User interface for extensions. Default: none. */
   ui?: ExtensionUi;
   /** Models that extensions may call, by provider and id. Default: none. */
   models?: ExtensionModels;
@@ -108,7 +108,7 @@ export interface SessionOptions {
   redact?: Redact | false;
   /** False: the user's messages are not searched for rules; recorded rules still apply. Default true. */
   rules?: boolean;
-  /** Storage of results that were moved out of the context. Default: the folder next to the session's file. */
+  /** Storage of results that were moved out of the context. Default: the folder next to the file; without a file none. */
   offloadStorage?: OffloadStorage;
   /** Returns the summarizer for a model that a policy names; undefined for a model that is not available. */
   summarizerForModel?: (model: string) => Summarizer | undefined;
@@ -231,15 +231,13 @@ export interface CacheBreakEvent {
   cost: number | null;
 }
 
-/**
- * Notifies extensions of a request that will miss more of the prompt cache than its newest messages, before it is sent.
- */
+/** Notifies extensions of a request that will miss more than 2,000 tokens of the prompt cache, before it is sent. */
 export const cacheBreak = notifyHook<CacheBreakEvent>("cache_break");
 
 /** Notifies extensions of every entry after it is in the log. */
 export const entryAppended = notifyHook<{ entry: Entry }>("entry_appended");
 
-/** Transforms every request to a summarizer model before it is sent; the request has its `purpose`. */
+/** Transforms every request to a summarizer, also to the extractive one, before it is sent. It has a `purpose`. */
 export const summaryRequest = transformHook<SummaryRequest, "request">("summary_request", {
   field: "request",
   validate: (request) =>
@@ -273,10 +271,13 @@ export const agentStart = notifyHook<object>("agent_start");
 /** Notifies extensions of the end of a run; `messages` is the context after it. */
 export const agentEnd = notifyHook<{ messages: readonly ContextMessage[] }>("agent_end");
 
-/** Notifies extensions that the agent has ended a run and answered the messages that arrived meanwhile. */
+/** Notifies extensions that a run of the agent has ended, also with an error, and that no other run has begun. */
 export const agentSettled = notifyHook<object>("agent_settled");
 
-/** Notifies extensions of the start of a turn, before its request is sent. */
+/**
+ * Notifies extensions of the start of a turn, before its request is sent. `turnIndex` counts from 0 in each run;
+ * `timestamp` is in epoch milliseconds.
+ */
 export const turnStart = notifyHook<{ turnIndex: number; timestamp: number }>("turn_start");
 
 /** Notifies extensions of the end of a turn: the answer and the results of its calls are in the log. */
@@ -286,7 +287,10 @@ export const turnEnd = notifyHook<{
   toolResults: readonly ContextMessage[];
 }>("turn_end");
 
-/** Notifies extensions of a tool's result that is in the log. */
+/**
+ * Notifies extensions of the result of a tool call, after it is in the log. Not sent for calls of an answer that was cut
+ * off, which are not run.
+ */
 export const toolResult = notifyHook<{
   toolCallId: string;
   toolName: string;

@@ -39,7 +39,7 @@ export interface Settings
   openaiBaseUrl?: string;
   /** Key of that server, in the user's settings only. Default: `OPENAI_API_KEY`. */
   openaiApiKey?: string;
-  /** Uses the extractive summarizer when another one fails. Default: see `SessionOptions.fallback`. */
+  /** Uses the extractive summarizer when another one fails. Default: true, unless a command names a summarizer. */
   fallback?: boolean;
   /** Finds rules in the user's messages. False: only recorded rules are kept over compactions. Default true. */
   rules: boolean;
