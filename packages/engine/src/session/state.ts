@@ -108,7 +108,7 @@ export interface SessionOptions {
   redact?: Redact | false;
   /** False: the user's messages are not searched for rules; recorded rules still apply. Default true. */
   rules?: boolean;
-  /** Storage of results that were moved out of the context. Default: the folder next to the file; without a file none. */
+  /** Storage of results moved out of the context. Default: the folder next to the session's file; none without a file. */
   offloadStorage?: OffloadStorage;
   /** Returns the summarizer for a model that a policy names; undefined for a model that is not available. */
   summarizerForModel?: (model: string) => Summarizer | undefined;

@@ -207,7 +207,7 @@ export async function* subAgentsOf(
   }
 }
 
-/** Yields those of a list that are sub-agents of a session, started directly or through other sub-agents, each once. */
+/** Yields the listed sub-agents of a session, each once: those started directly, and through other sub-agents. */
 export function* runsBelow<Listed extends Pick<ListedSession, "id" | "parent">>(
   id: string | undefined,
   listed: readonly Listed[],
@@ -222,7 +222,7 @@ export function* runsBelow<Listed extends Pick<ListedSession, "id" | "parent">>(
     }
 }
 
-/** Opens a log of a list for reading; undefined, and reported, when that fails. It may have been removed since. */
+/** Opens a listed log for reading. Undefined, and reported to `onSkipped`, when that fails, such as for a removed log. */
 export async function openOrSkip(
   store: SessionStore,
   file: string,

@@ -76,7 +76,7 @@ export type SettingEffect = "runs" | "sends" | "spends";
 
 /** Allowed values and effect of a setting. */
 interface SettingRule {
-  /** Default: `spends`. */
+  /** Effect of the setting. Default: `spends`. */
   effect?: SettingEffect;
   /** Allowed values, as messages describe them. */
   allowed: string;

@@ -365,7 +365,7 @@ function drafting(session: Session, said: readonly SaidMessage[], parentId: stri
   const drafts: NewEntry[] = [];
   const ids = new Set<string>();
 
-  /** Adds messages, and returns the entries to append; with nothing to append, an entry that moves the leaf. */
+  /** Adds messages, and returns the entries to append; if there are none, an entry that moves the leaf, if necessary. */
   async function addAll(messages: readonly PlainMessage[]): Promise<NewEntry[]> {
     for (const wanted of messages) {
       const stored = await storedOf(wanted);
@@ -489,7 +489,7 @@ function withUi(draft: NewEntry, patch: UiPatch): NewEntry {
   return { ...draft, message: { ...stored, ui: { ...stored.ui, ...patch } } } as NewEntry;
 }
 
-/** Ids that an entry can have: letters, digits, `_` and `-`. */
+/** Ids that an entry can have: at most 64 letters, digits, `_` and `-`, the first one a letter or digit. */
 const FREE_ID = /^[A-Za-z0-9][\w-]{0,63}$/;
 
 /** Returns a call without its preliminary output. */

@@ -5,7 +5,7 @@ import { conversationOf, newestEnd, uiMessages } from "./ui-messages.ts";
 
 /** Versions of a message that was edited or regenerated, for a picker such as "2 of 3". */
 export interface UiVersions {
-  /** Index of the version on the leaf's path. */
+  /** Index in `ids` of the version on the leaf's path. */
   index: number;
   /** Ids of the versions, oldest first, for {@link showUiVersion}. */
   ids: string[];
