@@ -49,7 +49,7 @@ export function summarizerChain(
   });
 }
 
-/** Wraps a summarizer: temporary failures are retried; or every failure, if a policy sets the number of attempts. */
+/** Wraps a summarizer to retry temporary failures, or every failure if a policy sets the number of attempts. */
 function withSessionRetries(
   { logger: log, options: { sleep } }: Session,
   shown: Summarizer,

@@ -45,8 +45,8 @@ export interface AnthropicOptions {
 export type AnthropicParams = Anthropic.MessageCreateParamsNonStreaming;
 
 /**
- * Makes a provider value of a Claude model for `@anthropic-ai/sdk`. Marked for the provider's cache are the last user
- * turn, the last one that the previous request also had, and the end of system prompt and tools.
+ * Makes a provider value of a Claude model for `@anthropic-ai/sdk`. A request has cache marks at its last user turn, at
+ * the last turn that the previous request also had, and at the end of system prompt and tools.
  *
  * @param client the client, of any cloud; or a function that makes one, called before the first request
  */

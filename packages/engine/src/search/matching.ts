@@ -23,7 +23,7 @@ export function wordsOf(query: string): string[] {
   return words.size > 0 ? [...words.values()] : [query.trim() || query];
 }
 
-/** Yields offsets: the first place in each line whose bytes may have a text. Each list is of one searched block. */
+/** Yields for each searched block the offsets of the first possible match of a text in each line. */
 export const linesWith = (
   view: ByteView,
   text: string,

@@ -223,7 +223,7 @@ export const entryBeforeAppend = transformHook<NewEntry, "entry">("entry_before_
 /** A request that will miss the provider's prompt cache, before it is sent. */
 export interface CacheBreakEvent {
   cause: CacheCause;
-  /** Entry that causes the break: for `pause` the newest user message. The leaf when no entry does; null without one. */
+  /** Entry that causes the break: for `pause` the newest user message. The leaf when no entry does; null without a leaf. */
   entryId: string | null;
   /** Estimated tokens of the previous context that are paid again, scaled to the provider's count of that context. */
   tokens: number;
