@@ -401,7 +401,7 @@ const commandFact =
     return text.includes(key) ? 1 : text.includes(beginning) ? 0.7 : 0;
   };
 
-/** Returns a fact that a text has when it has 60 % of the words; none when there are fewer words than `fewest`. */
+/** Returns a fact that a text has when it has at least 60 % of the words; none when there are fewer words than `fewest`. */
 function wordsFact(told: string, fewest: number): Fact[] {
   const needed = wordsIn(told).slice(0, 12);
   if (needed.length < fewest) return [];

@@ -59,8 +59,8 @@ export interface NavigateResult {
  * Moves the leaf, in this order: find the target, plan the abandoned branch, ask the extensions, summarize, then write
  * everything in one append. If the summary fails or is aborted, only its billed usage is appended.
  *
- * @throws EspalierError `unknown-entry`; `cancelled` for a veto of an extension; `aborted`; `read-only` for a summary of
- * a read-only session; `stale` when the branch grew while it was summarized; errors of the summarizer
+ * @throws EspalierError `unknown-entry`; `cancelled` for a veto of an extension; `aborted`; `read-only`; `stale` when the
+ * branch grew while it was summarized; errors of the summarizer
  */
 export async function navigate(
   session: Session,

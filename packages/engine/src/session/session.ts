@@ -364,7 +364,7 @@ export class Session extends SessionTree {
    * Moves the leaf inside the session. For a user or custom message, moves it before the message and returns its text
    * for editing. null: before the first entry. With `summarize`, the abandoned branch is summarized into the target.
    *
-   * @throws EspalierError `unknown-entry`, `cancelled` for a veto, `aborted`; with `summarize` also `read-only`, `stale`
+   * @throws EspalierError `unknown-entry`, `cancelled` for a veto, `aborted`, `read-only`; with `summarize` also `stale`
    * and errors of the summarizer. The leaf does not move then
    */
   navigate(targetId: string | null, options?: NavigateOptions): Promise<NavigateResult> {

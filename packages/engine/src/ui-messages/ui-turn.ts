@@ -90,7 +90,8 @@ export interface UiTurn<Message extends UIMessage = UIMessage> {
  * ```
  *
  * Each step is in the log before the next one begins, so that a process that ends in the middle loses no call and no
- * result. Approved calls are run by the SDK. `generateText` and agents take `request` too; `saved` needs `response`.
+ * result. Approved calls are run by the SDK. `generateText` and agents take `request` too; without `response`, `saved`
+ * stays pending.
  *
  * @throws EspalierError `empty-context` when there is nothing to answer; errors of `Session.next`
  */
