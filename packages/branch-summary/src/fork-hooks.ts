@@ -5,6 +5,7 @@ import type { BranchSummaryEntry, Entry, Usage } from "@espalier/session-tree";
 export interface BeforeForkEvent {
   /** `navigate` inside the session, `fork` to a new session. */
   kind: "navigate" | "fork";
+  /** Entry at which the new leaf will be; null before the first entry. */
   targetId: string | null;
   oldLeafId: string | null;
   commonAncestorId: string | null;
@@ -59,7 +60,9 @@ export const sessionBeforeFork = decideHook<BeforeForkEvent, BeforeForkAnswer>("
   },
 });
 
-/** Event after a fork. */
+/**
+ * Event after a fork: the named entry, then file, id, leaf and branch summary (null without one) of the new session.
+ */
 export interface ForkEvent {
   entryId: string;
   file: string;
@@ -71,13 +74,17 @@ export interface ForkEvent {
 /** Hook after a path was forked into a new session. */
 export const sessionFork = notifyHook<ForkEvent>("session_fork");
 
-/** Event after a navigation. */
+/**
+ * Event after a navigation. A leaf is null before the first entry; `summaryEntryId` is null when no summary was
+ * written.
+ */
 export interface NavigateEvent {
   oldLeafId: string | null;
   newLeafId: string | null;
   summaryEntryId: string | null;
   /** The new branch summary; absent when none was written. */
   summaryEntry?: BranchSummaryEntry;
+  /** True when an extension wrote the summary. */
   fromExtension: boolean;
 }
 

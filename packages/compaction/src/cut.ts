@@ -25,7 +25,10 @@ import { goalIn, latestUserMessageIn, proseOf } from "./summary-text.ts";
 
 /** Cut of a path, as indexes into the given entries. */
 export interface CutPoint {
-  /** The first entry that is kept; `start` when nothing is cut. */
+  /**
+   * Index of the first kept entry. `start` (0 without one) when nothing is cut; the number of entries when nothing is
+   * kept.
+   */
   firstKeptIndex: number;
   /** Index of the first entry of the turn that is cut; -1 when the cut is between turns. */
   turnStartIndex: number;
@@ -45,10 +48,11 @@ export type Estimate = (message: ContextMessage) => number;
 /**
  * Finds the cut that keeps about `keepRecentTokens` of the newest conversation. The search goes backwards from the
  * newest entry until the budget is reached. The cut is the nearest legal point at or after that entry, or else the last
- * legal one before it. The result keeps everything when the budget is not reached or no cut is legal.
+ * legal one before it. Entries without messages directly before the cut are kept too. The result keeps everything when
+ * the budget is not reached or no cut is legal.
  *
  * @param entries a path, root first; its edits are applied
- * @param start the first entry that may be cut
+ * @param start index of the first entry that may be cut off
  * @param end index after the last entry
  */
 export function findCutPoint(
@@ -148,8 +152,8 @@ const isExcluded = (message: ContextMessage): boolean =>
   message.role === "bashExecution" && message.excludeFromContext === true;
 
 /**
- * Returns whether an entry is kept together with the entry after it: it has no messages for the model, or is an
- * excluded shell run.
+ * Returns whether an entry is kept together with the entry after it: it is of a kind without messages that is neither a
+ * compaction nor an edit, or it has only excluded shell runs.
  */
 function staysWithNext({ entry, messages }: CutItem): boolean {
   if (messages.length > 0) return messages.every(isExcluded);
@@ -160,7 +164,7 @@ function staysWithNext({ entry, messages }: CutItem): boolean {
 /**
  * Returns the reason why a path cannot be kept from this entry on, as a clause; undefined when it can. Proposals of
  * extensions follow the same rule as the core: the entry is on the path, not before the entries that the last
- * compaction kept, and not between a call and its results.
+ * compaction kept, able to begin a context, and not between a call and its results.
  */
 export function firstKeptProblem(path: readonly Entry[], firstKeptEntryId: string): string | undefined {
   if (!path.some(({ id }) => id === firstKeptEntryId)) return "is not on the path";
@@ -175,7 +179,10 @@ export function firstKeptProblem(path: readonly Entry[], firstKeptEntryId: strin
     : "is not at a legal cut (a call and its results stay together)";
 }
 
-/** Returns whether a summary and the path from this entry on (null: no entry) are at least as large as the path. */
+/**
+ * Returns whether a context of this summary and the messages from the first kept entry on (null: none) would be at
+ * least as large as the current one, by characters / 4.
+ */
 export function isNoSmaller(
   path: readonly Entry[],
   summary: string,
@@ -212,20 +219,21 @@ export function openPairs(said: readonly (readonly ContextMessage[])[]): Int32Ar
   return open.subarray(0, said.length);
 }
 
-/** A text of the user, and its index among the items of a span; -1 when it is before them. */
+/** A text of the user, and the index of its item in a span. */
 export interface UserWords {
-  /** Index into the span's items. */
+  /** Index into the span's items; -1 when the text is from before them. */
   at: number;
   text: string;
 }
 
 /** The part of a path that a compaction can shorten: the context without the summary at its beginning. */
 export interface CompactionSpan {
+  /** Entries after the compaction at the beginning, or all entries when there is none, each with its messages. */
   items: ProjectedEntry[];
   leafId: string;
   /** All messages of the context at the leaf, including the summary. */
   visible: ContextMessage[];
-  /** Prose of the summary at the beginning. */
+  /** Prose of the summary at the beginning; undefined when there is none. */
   previousSummary: string | undefined;
   /** The user's first message, from the summary at the beginning or from the path. */
   goal: string | undefined;
@@ -233,7 +241,7 @@ export interface CompactionSpan {
   latest: UserWords | undefined;
   /** Index of the item with the newest user message if that message has no answer yet; else -1. */
   waitingAt: number;
-  /** The compaction at the beginning. */
+  /** The compaction at the beginning; undefined when there is none. */
   previous: CompactionEntry | undefined;
 }
 
@@ -263,8 +271,9 @@ export function readSpan(entries: readonly Entry[]): CompactionSpan {
 }
 
 /**
- * Returns cuts that keep less than one that begins at `keptFrom`. The first keeps half of `keepTokens`, and each next one
- * half of that. The last keeps only a waiting message, or nothing.
+ * Returns cuts that keep less than the cut at `keptFrom`, each less than the one before. The first keeps about half of
+ * `keepTokens`, and each next one half of that. The last keeps only the waiting user message and what follows it, or
+ * nothing. A waiting message is never cut off.
  */
 export function smallerCuts(
   span: CompactionSpan,

@@ -37,7 +37,7 @@ export interface BeforeCompactEvent {
 
 /**
  * Compaction by an extension; the core fills in absent fields. It replaces all messages before the kept entries: the
- * messages to summarize and every earlier summary.
+ * messages to summarize and every earlier summary. It must make the context smaller.
  */
 export interface CompactionProposal {
   summary: string;

@@ -53,9 +53,9 @@ export type PrepareOptions = Partial<Omit<PlanConditions, "settings">>;
 /**
  * Plans a compaction of a path (root first; the end of a path, from the first kept entry on, is enough): the messages
  * to summarize, the messages to keep, and the kept messages to shorten so that the next request fits. Pure: sends no
- * request to a model.
+ * request to a model. Returns a reason instead of a plan when the context is small.
  *
- * @throws EspalierError `irreducible` when system prompt, tools and the newest user message alone exceed the window
+ * @throws EspalierError `irreducible` when no cut makes the next request fit the window
  */
 export function prepareCompaction(
   entries: readonly Entry[],
@@ -124,8 +124,8 @@ function irreducible(span: CompactionSpan, { settings, overheadTokens, estimate 
 
 /**
  * Yields plans for a request that would not fit, in this order: ever smaller kept parts below the threshold; then the
- * same within the whole window; then the smallest cut by estimate, when no cut fits by the upper bound. An unanswered
- * user message is only cut when that message is not the cause of the excess.
+ * same within the whole window; then, after an overflow, the same cuts measured by estimate, smallest first. An
+ * unanswered user message is only cut off at last, if it is not the cause of the excess.
  */
 function* smallerPlans(
   span: CompactionSpan,
@@ -155,7 +155,10 @@ function fitsAlone(span: CompactionSpan, conditions: PlanConditions): boolean {
   return alone + plannedSummary(settings, sumSizes(span.visible, estimate)) <= settings.contextWindow;
 }
 
-/** Cause of a compaction. */
+/**
+ * Cause of a compaction: a command, a context above the threshold, a request refused as too long, or a policy's own
+ * rule.
+ */
 export type CompactionReason = "manual" | "threshold" | "overflow" | "policy";
 
 /** Plan of a compaction: data that can be printed, changed by a hook, refused, or carried out. */
@@ -188,11 +191,11 @@ export interface CompactionPreparation {
   readBack?: string[];
   /** Blocks of the summary after the prose. */
   blocks: SummaryBlocks;
-  /** Files touched before the cut, including those of all earlier summaries. */
+  /** Files touched by the messages that the summary replaces, including those of all earlier summaries. */
   fileOps: FileOps;
-  /** Size of the context at the leaf. */
+  /** Size of the context at the leaf in tokens, without system prompt and tools of the caller. */
   tokensBefore: number;
-  /** Size of the context after edits, with a summary of the planned size. */
+  /** Size of the context after edits in tokens, with a summary of the planned size. */
   tokensAfter: number;
   /** Part of `tokensAfter` that is planned for the summary. */
   summaryTokens: number;

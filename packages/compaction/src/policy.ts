@@ -44,7 +44,7 @@ export interface PolicySituation {
   prices?: Required<TokenPrices>;
   /** Counts the messages of the path above `path`, for policies that count from the root. Absent: there are none. */
   messagesAbove?: () => number;
-  /** Results moved to files directly before; absent when no move was tried. */
+  /** Effect of the move of results to files directly before this evaluation; absent when no move was tried. */
   offloaded?: Pick<OffloadPlan, "freedTokens" | "stillExceedsThreshold">;
 }
 
@@ -84,7 +84,8 @@ export interface Policy {
   /** Returns the messages of a context that go into a request. Default: all of them. */
   shape?(context: SessionContext): readonly ContextMessage[];
   /**
-   * Plans the results to move to files before a request; undefined when there are none.
+   * Plans the results to move to files before a request; undefined when none is moved and the context is not above the
+   * threshold.
    *
    * @param pathFor returns the path of a text; the same text always has the same path
    */
@@ -111,7 +112,8 @@ export const tokenBudget: Policy = {
 };
 
 /**
- * Returns whether automatic compaction is due for a context of this size: strictly above the window less the reserve.
+ * Returns whether automatic compaction is on and due: the context is strictly above the window less the reserve, or
+ * above half of the window when the reserve is not smaller than the window.
  */
 export function shouldCompact(
   contextTokens: number,
@@ -160,9 +162,9 @@ export type PlanOptions = Parameters<Policy["plan"]>[1];
 
 /**
  * Returns whether an answer shows that its request was too long for the model. One of three signs is enough: the text
- * of the error, including its status; a usage above the window, since some servers silently cut a long request; an
- * answer of no tokens that ended at the limit, since the request left no room for an answer. An aborted answer is never
- * a sign. `afterAnswer` decides the next step; see `docs/decisions/0013`.
+ * of the error; a prompt usage above the window, since some servers silently cut a long request; an answer of no tokens
+ * that ended at the output limit after a prompt of exactly the window, which left no room for an answer. An aborted
+ * answer is never a sign. `afterAnswer` decides the next step; see `docs/decisions/0013`.
  *
  * @param contextWindow window of the model, in tokens
  */
@@ -208,7 +210,7 @@ const SMALLEST = 1_000;
 
 /**
  * Returns the window that a provider named when it refused a request as too long, in tokens; undefined for every other
- * answer, and when it named none.
+ * answer, and when it named none of at least 1,000.
  */
 export function namedWindow(message: ContextMessage): number | undefined {
   if (message.role !== "assistant" || message.stopReason !== "error") return undefined;

@@ -54,8 +54,8 @@ export function rulesOn(path: readonly Entry[], options: RulesOnOptions = {}): R
 }
 
 /**
- * Reads the rules along a path. A caller that keeps the state of an entry gives it as `known`, so that only the entries
- * below that one are read; it is copied.
+ * Reads the rules along a path. A caller that keeps the state at an entry gives both as `known`: then only the entries
+ * after that entry are read. The given state is copied, not changed.
  */
 export function ruleStateOn(
   path: readonly Entry[],
@@ -114,7 +114,7 @@ export class RuleState {
     for (const rule of [...ordered, ...others]) this.#held.set(sourceOf(rule), rule);
   }
 
-  /** Adds a rule that a summary recorded. */
+  /** Adds a rule that a summary recorded, unless a rule with the same source is held or was removed. */
   take(rule: Rule): void {
     if (!this.#held.has(sourceOf(rule)) && !this.#dropped.has(sourceOf(rule))) this.add(rule);
   }
@@ -196,7 +196,8 @@ export interface FoundInMessage {
 /**
  * Finds the rules in a user's message.
  *
- * @param above returns the path above it, with the call that the user refused
+ * @param above returns the path above the message; called only for a refusal, to find the refused call. A refusal
+ * without a known call is left out
  */
 export function foundIn(entry: Entry, above: () => readonly Entry[]): FoundInMessage {
   const found = isMessage(entry, "user") ? findRulesOnce(entry.message) : [];
@@ -267,7 +268,10 @@ export function newRules(holding: readonly Rule[], { entryId, found }: FoundInMe
 
 type Worded = Pick<Rule, "text" | "kind">;
 
-/** Returns the rule that a new one replaces, the newest and nearest; `same` when the rule already applies. */
+/**
+ * Returns the rule that a new one replaces: the nearest by topic, and of equally near ones the newest. `same` when the
+ * rule already applies; undefined when it replaces none.
+ */
 function matchOf(next: Worded, rules: readonly Rule[], entryId: string): Rule | "same" | undefined {
   const topic = topicOf(next.text);
   let best: { rule: Rule; nearness: number } | undefined;
@@ -291,7 +295,9 @@ interface Topic {
   denied: ReadonlySet<string>;
 }
 
-/** Returns the likelihood that one rule replaces another; 0 for no relation. */
+/**
+ * Returns the nearness of a new rule to an old one that it replaces, up to 1; 0 when it does not replace the old one.
+ */
 function replaces(next: Worded & { topic: Topic }, old: Worded & { topic: Topic }): number {
   const [words, oldWords] = [next.topic.words, old.topic.words];
   const shared = overlap(words, oldWords);
@@ -351,7 +357,10 @@ function topicOf(text: string): Topic {
 const DENIED =
   /\b(?:not|instead of|rather than|no longer|over)\s+(?:in |the |a |an )?([\w-]+)|(?:而不是|不是|代替)([^，,。]{1,8})|([\p{L}\d]{1,12})\s*(?:말고|대신|(?:이|가) 아니라)/giu;
 
-/** Returns the words of a text in their short form; for Chinese and Korean, pairs of characters. */
+/**
+ * Returns the words of a text in their short form, without those in `SMALL`; for Chinese, pairs of characters,
+ * and for Korean, the first two characters of each word.
+ */
 function wordsOf(text: string): string[] {
   const words: string[] = [];
   for (const [word] of text
@@ -425,6 +434,6 @@ export function rulesText(rules: readonly Worded[], room: number): string {
   return told(shown);
 }
 
-/** Maximum number of characters of the block for a model with this window. */
+/** Returns the maximum number of characters of the block for a limit in tokens; at most 600 tokens count. */
 export const ruleRoom = (limitTokens: number): number =>
   Math.min(limitTokens, MOST_RULE_TOKENS) * CHARS_PER_TOKEN;

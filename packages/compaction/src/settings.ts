@@ -18,7 +18,7 @@ export interface CompactionSettings {
   requestBytes: number;
 }
 
-/** Sizes are tokens, for a model with a window of 200,000; `requestBytes` is bytes. */
+/** Default settings, for a model with a window of 200,000 tokens. */
 export const DEFAULT_COMPACTION_SETTINGS: CompactionSettings = {
   autoCompact: true,
   reserveTokens: 16_384,
@@ -31,8 +31,8 @@ export const DEFAULT_COMPACTION_SETTINGS: CompactionSettings = {
 const SHARE_WITHOUT_RESERVE = 0.5;
 
 /**
- * Returns the size above which a context is too large: the window less the reserve. When the reserve is larger than the
- * window, half of the window.
+ * Returns the size above which a context is too large: the window less the reserve. When the reserve is not smaller
+ * than the window, half of the window.
  */
 export function thresholdOf({
   contextWindow,
@@ -49,7 +49,8 @@ interface SettingsRange {
 }
 
 /**
- * Returns the settings. Throws for the first one that is not a whole number or out of its range; undefined is accepted.
+ * Returns the settings. Throws EspalierError `settings` for the first one that is not a whole number or is out of its
+ * range; undefined is accepted.
  */
 export function checkRanges<Settings extends object>(
   settings: Settings,
@@ -67,7 +68,7 @@ export function checkRanges<Settings extends object>(
   return settings;
 }
 
-/** Throws unless the setting `smaller` is below `larger`; the message names both. */
+/** Throws EspalierError `settings` unless the setting `smaller` is below `larger`; the message names both. */
 export function checkBelow<Settings extends object>(
   settings: Settings,
   smaller: keyof Settings & string,

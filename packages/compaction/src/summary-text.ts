@@ -45,7 +45,8 @@ function blockLimit(contextWindow: number): number {
  * that the prose cannot forge a block.
  *
  * @param contextWindow window of the model that reads the summary, in tokens; a block has at most an eighth of it, and
- * goal and newest message together at most a sixteenth or 600 tokens (characters / 4, including their tags)
+ * the rules at most 600 tokens; goal and newest message together have at most a sixteenth or 600 tokens, whichever is
+ * less (characters / 4, including their tags)
  */
 export function joinSummary(prose: string, blocks: SummaryBlocks, contextWindow: number): string {
   const within = (limit = Number.POSITIVE_INFINITY) => Math.min(blockLimit(contextWindow), limit);
@@ -71,7 +72,8 @@ export function joinSummary(prose: string, blocks: SummaryBlocks, contextWindow:
 const SMALLEST_LIMIT = 16;
 
 /**
- * Returns the blocks, with lower limits if together they would not fit.
+ * Returns the blocks, with lower limits if together they would not fit; the limit of the rules is lowered last. No
+ * limit falls below 16 tokens, so that the result can still be too large.
  *
  * @param sizeOf size of all blocks together, in the unit of `room`
  */
@@ -94,7 +96,7 @@ export function fittingBlocks(
   return fitting;
 }
 
-/** Returns the model's prose in a summary, without the blocks, which are written again each time. */
+/** Returns the prose of a summary, with its heading but without note and blocks, which are written again each time. */
 export function proseOf(summary: string): string {
   return splitSummary(summary).prose;
 }
@@ -219,7 +221,7 @@ function escapedWithin(text: string, most: number): string {
 export interface SummaryStyle {
   /** Prompt. Default: the summarization prompt, or its update. */
   instructions?: string;
-  /** Headings that the summary must have. */
+  /** Requested headings; a summary without them is still accepted. Default: those of the default policy. */
   sections?: readonly string[];
   /** The system prompt of the request. */
   systemPrompt?: string;
@@ -238,10 +240,11 @@ export interface SummaryStyle {
   /** The model of the request, when it is not the summarizer's own. */
   model?: string;
   /**
-   * Maximum number of attempts; the wait after failure n is n seconds. Default: only temporary failures are retried.
+   * Maximum number of attempts, with a wait of n seconds after failure n; every failure but an abort is retried.
+   * Default: only temporary failures are retried.
    */
   attempts?: number;
-  /** First line of the summary, including the blank line after it. */
+  /** First line of the summary, with the line breaks after it. */
   heading?: string;
 }
 
@@ -253,7 +256,7 @@ export function frameSummary(
   return `${style?.heading ?? ""}${stackedOn ? `${stackedOn}\n` : ""}${prose}`;
 }
 
-/** Planned size of a summary's prose, in tokens: the maximum that the extractive summarizer writes. */
+/** Largest planned size of a summary's prose, in tokens: the maximum that the extractive summarizer writes. */
 export const PLANNED_SUMMARY_TOKENS = 2_000;
 
 /** Largest share of the reserve for a summary's prose (as in Pi: the rest is for the answer). */
@@ -265,7 +268,10 @@ const SHORTEST_SUMMARY = 256;
 /** Largest size of a summary relative to the summarized part: a larger one saves too little. */
 const LARGEST_RATIO = 0.8;
 
-/** Returns the planned tokens of the prose: less in a small window, and less than the size of the replaced part. */
+/**
+ * Returns the planned tokens of the prose: at most 2,000, a quarter of the threshold, and 0.8 of the replaced part or
+ * 256, whichever is more.
+ */
 export function plannedSummary(settings: CompactionSettings, replaced: number): number {
   const small = Math.max(1, Math.floor(thresholdOf(settings) / 4));
   return Math.min(PLANNED_SUMMARY_TOKENS, small, worthwhile(replaced));
@@ -273,7 +279,8 @@ export function plannedSummary(settings: CompactionSettings, replaced: number): 
 
 /**
  * Returns the maximum number of tokens of the prose: its share of the reserve, the available room, and less than the
- * size of the replaced part (messages and the previous summary); or the policy's own limit, if there is room.
+ * size of the replaced part (messages and the previous summary); or the policy's own limit `wanted`, if there is room.
+ * At least 256 in any case.
  */
 export function summaryLimit(
   settings: CompactionSettings,

@@ -31,20 +31,21 @@ export interface CompactResult {
   previousTokens: number;
   currentTokens: number;
   freedTokens: number;
-  /** Number of messages that were kept unchanged. */
+  /** Number of messages that were kept unchanged: all of them when nothing was summarized. */
   preservedCount: number;
+  /** Paths of the removed files. */
   deletedFiles: string[];
   /** Requested headings that the summary lacks; absent when none is missing. */
   missingSections?: string[];
-  /** False: there is no summary, and the messages are unchanged. */
+  /** False: the summary failed, and the messages are unchanged. True also when there was nothing to summarize. */
   success: boolean;
 }
 
 /** Options of a conversation's compaction (origins 003). */
 export interface CompactOptions {
-  /** Target length of the summary. Default 8,000. */
+  /** Target length of the summary in tokens. Default 8,000. */
   targetTokens?: number;
-  /** Number of newest messages to keep. Default 5. */
+  /** Minimum number of newest messages to keep. Default 5. */
   preserveCount?: number;
   /** The model of the summary. Default: the summarizer's own. */
   model?: string;
@@ -58,7 +59,7 @@ export interface ContextCompactorOptions
     Pick<GenerateSummaryOptions, "sleep" | "log" | "signal"> {
   /** Replaces the old conversation with the new one; an error stops the compaction and is thrown. */
   commit?: (messages: readonly ContextMessage[]) => Promise<void>;
-  /** Receives the result at the end. */
+  /** Receives the result at the end, also that of a failed summary. */
   notify?: (result: CompactResult) => void;
 }
 
@@ -86,8 +87,8 @@ export class ContextCompactor {
   }
 
   /**
-   * Compacts the messages. Without a summary the result has `success: false` and the unchanged messages; an abort is
-   * thrown.
+   * Compacts the messages. When the summary fails, the result has `success: false` and the unchanged messages. An
+   * abort, and an error of the storage or of `commit`, is thrown.
    */
   async compact(messages: readonly ContextMessage[]): Promise<CompactResult> {
     const { preserveCount, model, log = console, commit, notify } = this.#options;
@@ -175,7 +176,7 @@ export interface GenerateSummaryOptions
  * Requests the summary of a conversation under the eight headings. A summary longer than its target is accepted; an
  * answer that is cut off at 1.2 times the target is a failed attempt, like any other failure.
  *
- * @throws EspalierError after `retryCount` attempts
+ * @throws SummaryError of the last of `retryCount` attempts; `aborted` at once
  */
 export async function generateSummary(
   messages: readonly ContextMessage[],

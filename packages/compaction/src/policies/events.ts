@@ -19,7 +19,7 @@ export interface EventPayloads {
   ERROR: { name: string; message: string };
 }
 
-/** Sizes before and after a compaction. */
+/** Tokens before and after a compaction, and the number of removed messages. */
 export interface CompactionCounts {
   tokensBefore: number;
   tokensAfter: number;

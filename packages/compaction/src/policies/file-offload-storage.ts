@@ -15,7 +15,8 @@ const LEFTOVER = /^[0-9a-f]{64}\.txt\.[0-9A-Za-z]+\.tmp$/;
 /**
  * Storage of results in files of mode 0600, in a folder of mode 0700, named by the SHA-256 of their text. A file gets
  * its name only when it is complete and on disk. A session may come from another user, together with such a folder:
- * links are not followed, and a file is read only when its text has the digest in its name.
+ * links are not followed, and a file is read only when its text has the digest in its name. `write` throws
+ * EspalierError `no-storage` when the folder is a link.
  */
 export function fileOffloadStorage(folder: string): OffloadStorage {
   const pathFor = (text: string) =>

@@ -36,7 +36,8 @@ export function getHistory(
 }
 
 /**
- * Returns the summaries of a session and its newest active messages, as one text. The limit applies only to this text.
+ * Returns the summaries of a session and its newest active messages, as one text. The limit shortens only this text,
+ * never a request to a model.
  */
 export function getHistoryContext(session: ReadableSession, options: HistoryOptions = {}): string {
   const summaries = sessionSummaries(session, options.leafId);
@@ -75,8 +76,8 @@ export function compactionIn({
 
 /**
  * Returns whether an entry is on the path of a leaf (default: the session's) and only a summary has its content there
- * (origins 000's `is_archived`): the entry is before the entries that the newest compaction keeps, or an edit removed
- * it from those. False for entries of other branches.
+ * (origins 000's `is_archived`): the entry is before the entries that the newest compaction keeps, or an automatic edit
+ * removed it from those. False for entries of other branches.
  *
  * @throws EspalierError `unknown-entry`
  */
@@ -207,8 +208,9 @@ export interface SessionSummary {
   id: string;
   sessionId: string;
   summary: string;
-  /** Entry ids of the first and the last message that the summary replaces. */
+  /** Entry id of the first message that the summary replaces; null when it replaces none. */
   startMsgId: string | null;
+  /** Entry id of the last message that the summary replaces; null when it replaces none. */
   endMsgId: string | null;
   msgCount: number;
   /** ISO 8601. */
@@ -233,7 +235,7 @@ export function stackIn({ summary }: Pick<CompactionEntry, "summary">): string {
   return prose.startsWith(SUMMARY_HEADING) ? prose.slice(SUMMARY_HEADING.length) : prose;
 }
 
-/** Returns the range summary that a compaction recorded; undefined for compactions of other policies. */
+/** Returns the range summary that a compaction recorded; undefined for compactions of other policies or extensions. */
 export function recordedSummary({ details, fromHook }: CompactionEntry): SessionSummary | undefined {
   const recorded = (details as { sessionSummary?: SessionSummary } | null | undefined)?.sessionSummary;
   const isSound = typeof recorded === "object" && typeof recorded?.summary === "string" && !fromHook;
@@ -290,7 +292,10 @@ export function hasMessages(tree: Tree, row: number): boolean {
 /** Maximum number of characters of a tool result or a command's output for a summarizer. */
 const RESULT_LIMIT = 2_000;
 
-/** Formats messages as lines `role: content` (origins 000). Calls and media are in brackets, thinking is left out. */
+/**
+ * Formats messages as lines `role: content` (origins 000). Calls and media are in brackets, a failed answer ends with
+ * `[failed]`; thinking and commands excluded from requests are left out.
+ */
 export function formatMessages(messages: readonly ContextMessage[]): string {
   return visibleMessages(messages)
     .map((message) => `${message.role}: ${contentOf(message, Number.POSITIVE_INFINITY)}`)

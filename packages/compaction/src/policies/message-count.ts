@@ -18,7 +18,7 @@ import {
   stackIn,
 } from "./history.ts";
 
-/** Prompt for the summary of one range. It is never rewritten, so it does not repeat earlier ones. */
+/** Prompt for the summary of one range. Such a summary is never rewritten, and does not repeat earlier summaries. */
 export const RANGE_SUMMARY_PROMPT = `The transcript is one stretch of a conversation between a user and an AI assistant, a line for each message, written as \`role: content\`, and further lines of the same message indented. It will be taken out of the assistant's context, and your summary will stand in its place, after the summaries of earlier stretches and before what follows.
 
 Summarise this stretch alone: what the user asked for, required or forbade, in the user's own words where possible; what was done, with results; what was decided and why; what was left open. Copy exact strings that may still be needed (paths, names, commands, ids, numbers, error messages) letter by letter.

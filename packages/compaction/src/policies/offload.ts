@@ -112,7 +112,10 @@ function withFilesToRead(plan: CompactionPlan & { eligible: true }): CompactionP
   };
 }
 
-/** Limits and paths for moving results out. Sizes are tokens; defaults as in `OffloadSettings`. */
+/**
+ * Limits and paths for moving results out. Sizes are tokens; defaults as in `OffloadSettings`, with the threshold of a
+ * window of 200,000.
+ */
 export interface OffloadOptions
   extends Partial<Pick<OffloadSettings, "offloadThreshold" | "offloadMinTokens">> {
   /** Returns the path of a text. Default: numbered paths in a folder `offloaded`. */
@@ -146,7 +149,8 @@ export interface OffloadResult {
 /**
  * Replaces large tool results by references to files, oldest first, until the messages are no longer above the
  * threshold. Pure: the caller writes the listed files. Results after the newest answer stay, because the model has not
- * read them; so do results with media, which a text file cannot store.
+ * read them. So do results below `offloadMinTokens`, results that a reference would not make smaller, and results with
+ * media, which a text file cannot store.
  */
 export function offloadIfNeeded(
   messages: readonly ContextMessage[],
@@ -202,7 +206,7 @@ export interface OffloadedEntry {
   path: string;
 }
 
-/** Lists the entries of a path's end whose content is in files. Entries with a newer edit are not among them. */
+/** Lists the entries of a path's end whose content is in files: those whose newest edit is a reference to a file. */
 export function offloadedEntries(path: readonly Entry[]): OffloadedEntry[] {
   const found = new Map<string, string>();
   for (const entry of path) {

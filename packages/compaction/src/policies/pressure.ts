@@ -44,8 +44,8 @@ const pressingTokens = ({ context, overheadTokens }: PolicySituation): number =>
 
 /**
  * Estimates tokens by words (origins 004): 0.75 for a word, 0.5 for a Chinese, Japanese or Korean character, 0.75 for a
- * code token, 0.25 for a special character, and 50 in addition. Each message is counted once, because messages never
- * change.
+ * code token, 0.25 for a special character, and 50 for each request. Each message is counted once, because messages
+ * never change.
  */
 export const TokenCounter = {
   /** Estimates the tokens of one message. */
@@ -254,9 +254,12 @@ const known = new WeakMap<ContextMessage, number>();
 /** Level of pressure of a context. */
 export type PressureLevel = "NONE" | "WARNING" | "CRITICAL";
 
-/** Detects thresholds (origins 004). */
+/** Detects the level of a context (origins 004). */
 export const CompactionTrigger = {
-  /** Returns the level of a number of tokens; a threshold is exceeded when it is reached. */
+  /**
+   * Returns the level of a number of tokens. A level includes its threshold: WARNING from 75 % and CRITICAL from 90 %
+   * by default.
+   */
   checkLevel(tokens: number, settings: Partial<PressureSettings> = {}): PressureLevel {
     const { maxContextTokens, compactionThreshold, criticalThreshold } = {
       ...DEFAULT_PRESSURE_SETTINGS,
@@ -283,8 +286,10 @@ const RECENT_TOOL_MESSAGES = 5;
 export const HistoryPruner = {
   /**
    * Keeps, in this order: system messages, the newest user message, the newest answer, and the 5 newest tool messages;
-   * then other messages, newest first, within the budget; at last older tool results with their calls. The first four
-   * are kept even above the budget. Results of calls that are not in the history are always removed.
+   * then other messages, newest first, within the budget; at last older tool results with their calls. A message that
+   * does not fit is skipped, and an older one that fits is kept. The first four are kept even above the budget. The
+   * newest answer is the newest one that did not fail; tool messages are kept with their calls. Results of calls that
+   * are not in the history are always removed.
    */
   prune(
     messages: readonly ContextMessage[],
@@ -389,8 +394,8 @@ export class SessionCompactor {
   }
 
   /**
-   * Compacts if the history is above a level. An error is logged and published, and the history is unchanged. An abort
-   * is thrown.
+   * Compacts if the history reaches a level and a message may be removed. After an error, which is logged and
+   * published, the history is unchanged. An abort is thrown.
    */
   async maybeCompact(
     sessionId: string,

@@ -133,13 +133,16 @@ export const queryHistoryOpenaiTool = {
 } as const;
 
 /**
- * Maximum number of characters of all results together; a longer text is cut, and a request for fewer results shows it
- * whole.
+ * Maximum number of characters of all results together. Each result has an equal share and is cut to it, so that a
+ * request for fewer results shows more of each.
  */
 const MOST_CHARACTERS = 24_000;
 const MOST_RESULTS = 50;
 
-/** Answers a call of the tool as text. Errors in the model's arguments are also answered as text. */
+/**
+ * Answers a call of the tool as text. An unknown entry id is answered with the message of its error; other arguments
+ * that cannot be used are ignored. At most 50 results.
+ */
 export function runQueryHistory(session: ReadableSession, input: unknown): string {
   const given = (typeof input === "object" && input !== null ? input : {}) as Record<string, unknown>;
   try {

@@ -18,7 +18,7 @@ import { newestWhole, planKeepingNewest } from "./message-count.ts";
 /**
  * Summarizes in batches the messages that leave a window (origins 001). The policy is evaluated after each append. It
  * runs when enough messages are before the tail, or when any message is and the cooldown has passed. Each run updates
- * the previous summary. A request has at most `contextSize` messages, even if runs are late.
+ * the previous summary. A request has at most `contextSize` messages besides the summary, even if runs are late.
  *
  * @throws EspalierError `settings`
  */
@@ -67,7 +67,10 @@ export interface ConsolidatedSession {
   readonly pendingConsolidation?: boolean;
 }
 
-/** Returns the state at a session's leaf, derived from the log: the same after a restart. */
+/**
+ * Returns the state at a session's leaf. The first two fields are derived from the log, so that they are the same after
+ * a restart; the other two are those of the session, by default false.
+ */
 export function slidingWindowState(session: ConsolidatedSession): SlidingWindowState {
   const { tree, leafId } = session;
   const row = leafId === null ? -1 : tree.row(leafId);

@@ -45,7 +45,7 @@ function compare(a: string, b: string): number {
 }
 
 /**
- * Returns an id of a host as the id of a session.
+ * Returns the id that a host gave, if it can be the id of a session.
  *
  * @param name of the id in the host's API, for the message
  * @throws EspalierError `bad-input`
@@ -59,7 +59,7 @@ export function sessionIdOf(name: string, given: unknown): string {
   );
 }
 
-/** The store of a pool's sessions. */
+/** Returns the options that choose the store of a pool's sessions: `store` and `home`, if they are given. */
 export function storeOf({ store, home }: PoolOptions): Pick<PoolOptions, "store" | "home"> {
   return { ...(store === undefined ? {} : { store }), ...(home === undefined ? {} : { home }) };
 }
@@ -89,7 +89,10 @@ export type Blocks = Exclude<Extract<StoredMessage, { role: "user" }>["content"]
 
 type Answer = Extract<StoredMessage, { role: "assistant" }>;
 
-/** An answer of a host's model. A host that does not name the model gets `unknown`. */
+/**
+ * Makes the message of an answer of a host's model. An answer without the name of its model gets `unknown`; its
+ * `stopReason` is `toolUse` if it has a call, else `stop`.
+ */
 export function answerOf(
   content: Answer["content"],
   { provider, model, usage }: { provider: string; model: unknown; usage?: Usage | undefined },
@@ -106,7 +109,10 @@ export function answerOf(
   };
 }
 
-/** Arguments of a call, from their JSON. Those that are no object, or that no line of a session can hold, become `input`. */
+/**
+ * Parses the arguments of a call. A text that is not the JSON of an object, or whose object no line of a session can
+ * hold, becomes `{ input: text }`.
+ */
 export function argumentsOf(text: string): Fields {
   try {
     const parsed: unknown = JSON.parse(text);
@@ -118,7 +124,10 @@ export function argumentsOf(text: string): Fields {
 /** Members of a block that hold text. */
 const TEXTS = ["text", "refusal", "transcript", "stdout", "stderr"];
 
-/** The content of a host's message: texts, and images whose bytes it has. Any other block is named in a line. */
+/**
+ * Converts the content of a host's message to blocks: its texts, and its images if it has their bytes. Any other block
+ * becomes a text with its type, and with its file name and web address if it has them.
+ */
 export function blocksOf(content: unknown): Blocks {
   if (content === undefined || content === null || content === "") return [];
   if (Array.isArray(content)) return content.flatMap(blocksOf);
@@ -132,13 +141,16 @@ export function blocksOf(content: unknown): Blocks {
   return blocksOf(`[${named.filter((one) => typeof one === "string" && one !== "").join(" ")}]`);
 }
 
-/** The text of a content. Images are named. */
+/** Returns the texts of a content, joined by newlines. An image becomes `[image]`. */
 export const textOf = (content: unknown): string =>
   blocksOf(content)
     .map((block) => (block.type === "text" ? block.text : "[image]"))
     .join("\n");
 
-/** An address, or the `url` of an object; empty for other values, and for long addresses without bytes. */
+/**
+ * Returns an address, or the `url` of an object; empty for other values, and for addresses of 200 characters or more
+ * that do not hold the bytes.
+ */
 function addressOf(value: unknown): string {
   const address = isRecord(value) ? value["url"] : value;
   return typeof address === "string" && (address.length < 200 || address.startsWith("data:")) ? address : "";

@@ -37,7 +37,10 @@ export function fitsLine(value: unknown, depth = 0): boolean {
   );
 }
 
-/** Restores a value that {@link storeValue} prepared. Each call returns a new one. */
+/**
+ * Restores a value that {@link storeValue} prepared for an entry with the fields `shown`. Each call returns a new
+ * value.
+ */
 export function restoreValue(stored: unknown, shown: object): unknown {
   if (Array.isArray(stored)) return stored.map((item) => restoreValue(item, shown));
   if (typeof stored !== "object" || stored === null) return stored;

@@ -25,21 +25,33 @@ export interface SessionInfo {
   name?: string;
   parentSessionPath?: string;
   created: Date;
-  /** Time of the newest message of a user or a model. */
+  /**
+   * Time of the newest message of a user or a model; without one, the time in the header, or that of the file's last
+   * change.
+   */
   modified: Date;
+  /** Number of messages of all roles, on all branches. */
   messageCount: number;
+  /** Text of the first message of the user that has text; `(no messages)` without one. */
   firstMessage: string;
+  /** Texts of users and models, joined by spaces. */
   allMessagesText: string;
 }
 
-/** Progress of a list: number of files read, number of all files, and sometimes the sessions read so far. */
+/**
+ * Progress of a list: number of files read, number of all files, and after the first, every tenth and the last file the
+ * sessions read so far.
+ */
 export type SessionListProgress = (
   loaded: number,
   total: number,
   partialSessions?: readonly SessionInfo[],
 ) => void;
 
-/** Makes a path absolute; `~` is the home folder. @throws EspalierError `bad-input` for the address of a database */
+/**
+ * Makes a path or a `file://` URL absolute; `~` is the home folder. @throws EspalierError `bad-input` for the address
+ * of a database
+ */
 export function absolutePath(path: string): string {
   if (/^postgres(ql)?:\/\//i.test(path)) {
     const text =
@@ -64,7 +76,7 @@ export function defaultSessionDir(cwd: string): string {
   return join(agentDir(), "sessions", `--${name}--`);
 }
 
-/** Folders of Pi's sessions, one for each working folder. */
+/** Folders of Pi's sessions, one for each working folder; none if Pi has no sessions. */
 export function sessionsRoot(): string[] {
   const root = join(agentDir(), "sessions");
   if (!existsSync(root)) return [];
@@ -73,7 +85,7 @@ export function sessionsRoot(): string[] {
     .map(({ name }) => join(root, name));
 }
 
-/** Session files of a folder; none if the folder does not exist. */
+/** Session files of a folder, in descending order of their names; none if the folder does not exist. */
 function filesIn(folder: string): string[] {
   if (!existsSync(folder)) return [];
   const names = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
@@ -95,7 +107,10 @@ export function findMostRecentSession(sessionDir: string, cwd?: string): string 
   return null;
 }
 
-/** The file in a folder whose header has this id. */
+/**
+ * The file in a folder whose header has this id and, if `cwd` is given, this working folder; undefined if there is
+ * none.
+ */
 export function findSessionFile(folder: string, id: string, cwd: string | undefined): string | undefined {
   return filesIn(folder).find((path) => {
     const header = headerOfFile(path);
@@ -114,7 +129,7 @@ interface ListOptions {
 /** Files between two reports of the sessions so far. */
 const REPORTED = 10;
 
-/** Sessions in folders, last active first. */
+/** Sessions in folders, last active first. Throws the reason of the signal when it is aborted. */
 export async function listFolder(
   folders: readonly string[],
   { filter, onProgress, signal }: ListOptions,
@@ -235,7 +250,10 @@ export function createFile(
 /** Opens a session's file for writing, under the lease of this process. */
 export const openFile = (path: string): Lines => heldLines(openSource(path, "write"));
 
-/** @throws EspalierError `not-a-session`, `version`, `not-found`, `not-a-file`, `unreadable` */
+/**
+ * Opens a session's file and checks its header. @throws EspalierError `not-a-session`, `version`, `not-found`,
+ * `not-a-file`, `unreadable`
+ */
 export function openSource(path: string, mode: "read" | "write" = "read"): FileLog {
   const log = FileLog.open(path, mode);
   try {
