@@ -20,7 +20,7 @@ export interface Statement {
 export interface Connection {
   /**
    * Runs a statement; returns its rows as objects. @throws EspalierError `refused`, `unreachable`, `timeout`,
-   * `not-migrated`, `closed`
+   * `not-migrated`, `closed`, `unsuitable` (a pooler in transaction mode)
    */
   query<Row extends object>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>;
 }
@@ -41,7 +41,7 @@ export interface Database extends Connection {
   readonly place: string;
   /** Milliseconds for which idempotent operations are retried while the connection is lost. */
   readonly reconnectMs: number;
-  /** Runs all statements of `act` in one transaction. */
+  /** Runs all statements of `act` in one transaction. An error of `act` rolls all of them back, and is thrown. */
   transaction<Result>(act: (connection: Connection) => Promise<Result>): Promise<Result>;
   /** Opens a separate connection outside the pool. Throws the errors of `query`. */
   reserve(): Promise<ReservedConnection>;
@@ -192,7 +192,7 @@ export interface ConnectionOptions {
   reconnectMs?: number;
 }
 
-/** Milliseconds after the server's own limit, or after the end, at which a silent connection counts as lost. */
+/** Milliseconds after the server's own limit, or after a request to end, when a silent connection counts as lost. */
 const SILENCE_MS = 5_000;
 
 /** Keepalive settings in seconds, by which the server detects a dead machine. */
@@ -210,7 +210,7 @@ const PINNED = `SET client_encoding = 'UTF8'; SET default_transaction_isolation 
   SET max_parallel_workers_per_gather = 0;
   SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local')`;
 
-/** Returns a pool of connections to the database at an address. Connections are opened when needed and reused. */
+/** Returns a pool of connections to a database, which are opened when needed. @throws EspalierError `address` */
 export function poolDatabase(
   connectionString: string,
   place: string,

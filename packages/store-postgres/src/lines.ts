@@ -124,7 +124,10 @@ function plainRows(lines: Iterable<string | Uint8Array>): LineRow[] {
   return rows;
 }
 
-/** Returns whether a text can be stored in a key column: short, and without characters that the column cannot hold. */
+/**
+ * Returns whether a text can be stored in a key column: null, or at most 256 characters without those that the column
+ * cannot hold.
+ */
 export function isKeyable(text: string | null): boolean {
   return text === null || (text.length <= LONGEST_KEY && !/\0|\p{Surrogate}/u.test(text));
 }
@@ -142,7 +145,10 @@ const FETCH = {
     WHERE session = $1 AND position >= $2 AND position < $3 AND at < $4 ORDER BY position`,
 };
 
-/** Adds the lines of `[from, to)` to `bytes`, page by page. `bytes` has to end at `from`. */
+/**
+ * Adds the lines of `[from, to)` to `bytes`, page by page. `bytes` has to end at `from`. Throws EspalierError `removed`
+ * when lines are missing.
+ */
 export async function fetchInto(
   bytes: GrowingBytes,
   database: Database,
@@ -288,8 +294,8 @@ export function addLine(bytes: GrowingBytes, line: Uint8Array): void {
 }
 
 /**
- * Runs a call on a session. Connection problems get the given `code`, with the same message. Problems of the whole
- * database (not migrated, access refused) keep their own code.
+ * Runs a call on a session. Connection problems (`unreachable`, `timeout`) get the given `code`, with the same message.
+ * Problems of the whole database (not migrated, access refused) keep their own code.
  */
 export async function withSessionError<Result>(
   code: Extract<EspalierErrorCode, "write-failed" | "unreadable">,
@@ -334,8 +340,8 @@ export interface Extent {
 export const EXTENT = "lines::float8 AS lines, bytes::float8 AS bytes";
 
 /**
- * Returns the changes of a session's listing by a batch of lines, null for unchanged columns: its name (empty when it was
- * removed), its first message, the time of its last entry, and that of its last compaction.
+ * Returns the changes of a session's listing by a batch of lines, null for unchanged columns: its name (empty when the
+ * name was removed), its first message, the time of its last entry, and that of its last compaction.
  */
 export function factsOf(rows: readonly LineRow[]): (string | null)[] {
   let name: string | null = null;

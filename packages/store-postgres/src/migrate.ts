@@ -13,7 +13,7 @@ export interface MigrationReport {
   warnings: string[];
 }
 
-/** Oldest supported PostgreSQL version; the statements rely on its behaviour. */
+/** Oldest supported PostgreSQL version, as `server_version_num`: 14. The statements rely on its behaviour. */
 const OLDEST_SERVER = 140_000;
 
 /** Advisory lock for changes of the tables: "espalier" in ASCII, as a number of 63 bits. */
@@ -24,7 +24,7 @@ const LOCK_MS = 30_000;
 
 /**
  * Creates or upgrades the tables: each step once, all of them or none, one program at a time.
- * @throws EspalierError `unsuitable`, `newer`, `refused`, `unreachable`
+ * @throws EspalierError `unsuitable`, `newer`, `timeout`, `refused`, `unreachable`, `closed`
  */
 export async function migrate(database: Database): Promise<MigrationReport> {
   const warnings = await inspectServer(database);

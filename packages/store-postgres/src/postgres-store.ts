@@ -47,8 +47,8 @@ export interface PostgresStore extends SessionStore {
   /** Namespace of the sessions. No call reaches sessions of another one. */
   readonly namespace: string;
   /**
-   * Yields the lines of a session as they are appended. Yields no more lines after the session is removed. Throws
-   * EspalierError `not-found`, `unreadable`.
+   * Yields the lines of a session as they are appended, until `signal` ends it. After the session is removed it yields
+   * nothing more, but does not end. Throws EspalierError `not-found`, `unreadable`.
    */
   follow(ref: SessionRef, options?: FollowOptions): AsyncGenerator<FollowedLine>;
   /** Waits for running operations and ends the connections. */
@@ -61,7 +61,7 @@ const DELETE = {
     SELECT ref FROM espalier.session WHERE original_of = $1 ORDER BY ref`,
 };
 
-/** Returns a store for one namespace of a database. The tables must exist; `migrate` creates them. */
+/** Returns a store for one namespace of a database with tables (see `migrate`). @throws EspalierError `address` */
 export function postgresStore(database: Database, namespace: string): PostgresStore {
   checkNamespace(namespace);
   const leases = new PostgresLeases(database);
@@ -161,7 +161,7 @@ export function openPostgresStore(address: string, options: ConnectionOptions = 
  * Creates or upgrades the tables in the database at an address. Concurrent calls run one after the other; a second call
  * changes nothing.
  *
- * @throws EspalierError
+ * @throws EspalierError `address`, and the errors of `migrate`
  */
 export async function migratePostgres(
   address: string,
@@ -395,7 +395,7 @@ class PostgresLeases {
     return { release: () => this.#release(held) };
   }
 
-  /** Ends the connection of the leases. Other processes can then take those that are still held. */
+  /** Ends the connection of the leases. Other processes can then take the leases that are still held. */
   async close(): Promise<void> {
     this.#held.clear();
     await this.#end();

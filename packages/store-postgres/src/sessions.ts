@@ -72,7 +72,7 @@ const STATE = {
   text: `SELECT ${EXTENT}, plain FROM espalier.session WHERE key = $1 AND made = $2`,
 };
 
-/** Returns the current size of a session; undefined when its name belongs to another session now. */
+/** Returns the current size of a session; undefined when it was removed, or upgraded or replaced by another one. */
 export async function currentState(
   connection: Connection,
   { key, made }: SessionPlace,

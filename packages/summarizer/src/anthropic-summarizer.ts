@@ -73,7 +73,10 @@ export interface AnthropicSummarizerOptions extends AnthropicAccess {
    * fits. Parts of a history and their combination are always standalone.
    */
   ask?: "auto" | "extend" | "standalone";
-  /** True: asks the provider for the exact size of a request when an upper bound does not decide if it fits. */
+  /**
+   * True: asks the provider for the exact size of a request when an upper bound does not decide if it fits. Default
+   * true.
+   */
   countTokens?: boolean;
   /** Additional fields of standalone requests, such as `thinking` or `output_config`. */
   parameters?: Readonly<Record<string, unknown>>;
@@ -87,7 +90,10 @@ export interface AnthropicSummarizerOptions extends AnthropicAccess {
 export interface AnthropicSummarizer extends Summarizer {
   /** Returns the exact size of the request that would be sent, as the provider counts it. */
   countTokens(request: SummaryRequest): Promise<number>;
-  /** Returns the size of a prompt like {@link Summarizer}; undefined when counting is off or fails. */
+  /**
+   * Returns the size of a prompt like {@link Summarizer}: of an extended request from the provider's last count, else
+   * by a new count. Undefined when counting is off or fails, or the body has more than 24 MB. Throws after an abort.
+   */
   promptTokens(request: SummaryRequest): Promise<number | undefined>;
 }
 

@@ -125,7 +125,7 @@ type SizedMessage = PlacedMessage & { size: number };
 
 /**
  * Splits a request into parts that fit; the oldest messages beyond the maximum number of parts are dropped. Throws
- * `too-long` when no message can be shortened enough.
+ * `too-long` when no message can be shortened enough, or the instructions leave no room for a transcript.
  */
 export function splitRequest(
   request: SummaryRequest,
@@ -270,8 +270,8 @@ const COMBINE_PREAMBLE =
   "The transcript above holds notes on consecutive parts of one conversation, oldest first. Take them for the conversation itself and do the following with it.";
 
 /**
- * Adds up the progress of several calls; returns a function that returns the fields of the next call's request that
- * report it.
+ * Reports the sum of the progress of several calls. The returned function makes the `onProgress` field for the request
+ * of the next call; no field without `report`.
  */
 export function sharedProgress(
   report: SummaryRequest["onProgress"],

@@ -10,8 +10,8 @@ import { escapeAttribute, unescapeText } from "./transcript.ts";
 
 /**
  * Adds the file operations of the calls in `messages` to `into`, according to the tools' declarations, and returns it.
- * Calls of failed answers were never run, and calls with an error as result changed nothing. Lists in summaries among
- * the messages are added too, so that the lists are cumulative.
+ * Calls of failed answers, which were never run, and calls with an error as result, which changed nothing, are left
+ * out. Lists in summaries among the messages are added too, so that the lists are cumulative.
  */
 export function collectFileOps(
   messages: readonly ContextMessage[],
@@ -325,7 +325,7 @@ const MOST_CALLS = 200;
 /**
  * Returns the calls inside a call. A call of `exec` with JavaScript has the calls of tools in the program (`await
  * tools.exec_command({"cmd": "make"})`), with their arguments if these are literals, or names of literals. No code is
- * run. Any other call has only itself.
+ * run, and at most 200 calls are read. For any other call, and a program without calls, the result is the call itself.
  */
 export function callsWithin(call: ToolCallBlock): readonly ToolCallBlock[] {
   const program = programOf(call);

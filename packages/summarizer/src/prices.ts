@@ -10,7 +10,7 @@ export const PRICES_DATE = "2026-11-22";
  * are unknown. The catalogue has the models of Anthropic, only for that provider, and of OpenAI, for any other
  * provider.
  *
- * @param own prices by `provider/model` or by model that override the catalogue
+ * @param own prices by `provider/model` or by model that override the catalogue; an absent cache price equals `input`
  */
 export function pricesOf(
   model: Settings["model"],

@@ -53,7 +53,7 @@ export interface RequestSummaryOptions {
   following?: readonly ContextMessage[];
   /** Additional focus from the user. */
   customInstructions?: string;
-  /** Maximum number of simultaneous requests for parts of one summary. Default 2. */
+  /** Maximum number of simultaneous requests for parts of one summary. Default 2. A chain uses its own number. */
   concurrency?: number;
   /** Aborts all requests; the error is then `aborted`. */
   signal?: AbortSignal;
@@ -164,7 +164,7 @@ export async function summarizeFitting(
   }
 }
 
-/** Makes a summarizer whose requests always fit; its `contextWindow` has no limit. */
+/** Makes a summarizer that sizes every request to the window of the given one; its own `contextWindow` is Infinity. */
 export function withFitting(summarizer: Summarizer, options: FittingOptions = {}): Summarizer {
   return {
     name: summarizer.name,

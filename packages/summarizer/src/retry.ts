@@ -28,8 +28,9 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 const LONGEST_RETRY_AFTER_MS = 60_000;
 
 /**
- * Fetches like `fetch`, for the clients of SDKs, which wait as long as a server asks before they retry. A response that
- * asks for more than a minute gets the header `x-should-retry: false`, so that the SDK throws its error at once.
+ * Fetches like `fetch`, for the clients of SDKs, which wait as long as a server asks before they retry. An error
+ * response that asks for more than a minute gets the header `x-should-retry: false`, so that the SDK throws its error
+ * at once.
  */
 export const fetchWithShortWaits: typeof fetch = async (input, init) => {
   const response = await fetch(input, init);
@@ -49,8 +50,8 @@ export interface RetryOptions {
   /** Maximum number of attempts with the same request. Default 3. */
   attempts?: number;
   /**
-   * True: every failure but an abort is retried. Default: temporary failures (`isPassing`), at the time that the
-   * provider names.
+   * True: every failure but an abort is retried, after `delayMs` alone. Default: only temporary failures (`isPassing`),
+   * and not before the time that the provider names.
    */
   every?: boolean;
   /** Returns the milliseconds to wait after failure n (from 1). Default: {@link exponentialDelay}. */
@@ -78,8 +79,9 @@ export function exponentialDelay(failure: number, random: () => number = Math.ra
 
 /**
  * Retries temporary failures (`overloaded`, `rate-limited`, `connection`, `timeout`) after a wait, and an invalid
- * answer once, with a stricter instruction. Its answers are valid. After the last attempt it throws that attempt's
- * error, with the usage of all attempts.
+ * answer once, with a stricter instruction. Its answers are valid. After the last attempt, and at once for any other
+ * error or when the provider asks for a wait of more than a minute, it throws the newest error, with the usage of all
+ * attempts.
  */
 export function withRetry(summarizer: Summarizer, options: RetryOptions = {}): Summarizer {
   return withSummarize(summarizer, (request) => retry(summarizer, request, options));
@@ -159,7 +161,7 @@ export function withFallback(first: Summarizer, ...rest: Summarizer[]): Summariz
   return withSummarize(first, (request) => askInOrder([first, ...rest], () => true, request));
 }
 
-/** Makes a fallback like {@link withFallback} only for these errors; any other error is thrown unchanged. */
+/** Makes a fallback like {@link withFallback} only for these errors; any other error ends the chain and is thrown. */
 export function withFallbackFor(
   codes: readonly SummaryErrorCode[],
   first: Summarizer,
@@ -192,7 +194,7 @@ async function askInOrder(
   throw withAttempts(last!, failed);
 }
 
-/** Returns a summarizer with this window, in tokens, if its own is larger. */
+/** Returns a summarizer with at most this window, in tokens; the same summarizer if its own is not larger. */
 export function withWindow(summarizer: Summarizer, contextWindow: number): Summarizer {
   if (summarizer.contextWindow <= contextWindow) return summarizer;
   return { ...withSummarize(summarizer, (request) => summarizer.summarize(request)), contextWindow };
@@ -226,7 +228,7 @@ export async function awaitAnswer(
   return answer;
 }
 
-/** Replaces the `summarize` of a summarizer. */
+/** Returns a copy of a summarizer with another `summarize`. */
 export function withSummarize(
   summarizer: Summarizer,
   summarize: (request: SummaryRequest) => Promise<SummaryAnswer>,
@@ -238,8 +240,8 @@ export function withSummarize(
 }
 
 /**
- * Returns the outcome of `work`, or `aborted` `graceMs` after the signal is aborted, even if the work ignores it. A
- * later rejection of the work is not reported.
+ * Returns the outcome of `work`. Throws `aborted` when the signal was aborted `graceMs` milliseconds ago (default 0),
+ * even if the work ignores it. A later rejection of the work is not reported.
  */
 export async function raceAbort<T>(
   work: Promise<T>,
@@ -307,7 +309,10 @@ interface HeaderReader {
   get(name: string): string | null;
 }
 
-/** Returns the wait in `retry-after`, which is a number of seconds or a date, in milliseconds. */
+/**
+ * Returns the wait in milliseconds: `retry-after-ms`, else `retry-after`, which is a number of seconds or a date;
+ * undefined without either.
+ */
 function retryAfter(headers: Partial<HeaderReader> | undefined): number | undefined {
   if (typeof headers?.get !== "function") return undefined;
   const milliseconds = Number(headers.get("retry-after-ms") ?? Number.NaN);
@@ -427,7 +432,10 @@ const OVERFLOW_MESSAGES = [
 /** Messages that look like an overflow but have another cause: a different limit with a different cure. */
 const OTHER_MESSAGES = [/rate limit/i, /too many requests/i, /per (?:minute|day|hour)/i, /quota/i];
 
-/** Returns whether an error message says that the request is longer than the model's window. */
+/**
+ * Returns whether an error message says that the request is longer than the model's window or has too many bytes. A
+ * message about a rate limit or quota does not count.
+ */
 export const namesOverflow = (message: string): boolean =>
   OVERFLOW_MESSAGES.some((pattern) => pattern.test(message)) &&
   !OTHER_MESSAGES.some((pattern) => pattern.test(message));

@@ -27,7 +27,7 @@ export interface SummaryRequest {
   messages: readonly ContextMessage[];
   /** Newer messages that another request summarizes; they can settle what is open here. */
   following?: readonly ContextMessage[];
-  /** The same messages rendered as escaped data between tags, as a model reads them. */
+  /** The `messages`, rendered as escaped data between tags, as a model reads them. */
   transcript: string;
   /** Summary to update, if there is one. */
   previousSummary?: string;
@@ -62,15 +62,15 @@ export interface SummaryAnswer {
   usage?: Usage;
   /** Author: a model, or `extractive`. */
   model: { provider: string; modelId: string };
-  /** Name of the summarizer that answered, when several were tried. */
+  /** Name of the summarizer that answered, when there are several to try. */
   source?: string;
-  /** Failed attempts before it, oldest first. The total is `usage` plus the usage of these. */
+  /** Failed attempts before this answer, oldest first. The total is `usage` plus the usage of these. */
   attempts?: readonly FailedAttempt[];
   /** Requested headings that the text lacks; absent when none is missing. */
   missingSections?: readonly string[];
   /** Content that the request shortened or dropped, when it was sized. */
   omitted?: SummaryOmission;
-  /** Number of successful requests, when there were several. */
+  /** Number of successful requests; absent counts as one. */
   calls?: number;
 }
 
@@ -100,7 +100,8 @@ export interface Summarizer {
  * Makes a summarizer from a function. The function receives the request, whose `transcript` and `instructions` are all
  * that a model needs, and returns the summary. An error of the function becomes the error of the summary.
  *
- * @param limits tokens of a request and its answer, and of an answer; default: no limit, and 8,192
+ * @param limits `name`, default `own`; `contextWindow`: tokens of a request and its answer, default no limit;
+ * `maxOutputTokens`: tokens of an answer, default 8,192
  */
 export const summarizer = (
   write: (request: SummaryRequest, signal: AbortSignal) => string | Promise<string>,
@@ -158,11 +159,11 @@ export function summaryTask(request: SummaryRequest): string[] {
   return parts;
 }
 
-/** Returns the total usage of an answer, including the failed attempts before it. */
+/** Returns the total usage of an answer, including the failed attempts before it; undefined when none was reported. */
 export const billOf = ({ usage, attempts = [] }: Pick<SummaryAnswer, "usage" | "attempts">) =>
   sumUsage([usage, ...attempts.map((attempt) => attempt.usage)]);
 
-/** Makes the error of a summary; its `attempts` (none yet) distinguish it from other errors with the same code. */
+/** Makes the error of a summary; its `attempts` (default: none) distinguish it from other errors with the same code. */
 export const summaryError = (
   code: SummaryErrorCode,
   message: string,
@@ -276,7 +277,10 @@ export function validAnswer(
 export const afterAttempts = ({ attempts = [] }: SummaryAnswer, name: string, error: SummaryError) =>
   attempts.length > 0 ? withAttempts(error, [...attempts, ...attemptsOf(name, error)]) : error;
 
-/** Converts any thrown value to an `EspalierError`; `aborted` if the signal is aborted. */
+/**
+ * Converts any thrown value to a `SummaryError`. An EspalierError with the code of a summary keeps this code; any other
+ * value becomes `aborted` if the signal is aborted, else `failed`.
+ */
 export function toSummarizerError(thrown: unknown, name: string, signal?: AbortSignal): SummaryError {
   if (isSummaryError(thrown)) return thrown;
   if (thrown instanceof EspalierError && isSummaryCode(thrown.code)) {
@@ -295,7 +299,7 @@ export function attemptsOf(name: string, error: SummaryError): readonly FailedAt
   return [{ name, code, message, ...(usage && { usage }) }];
 }
 
-/** Adds all failed calls before it, and the sum of their usage, to an error. */
+/** Returns an error with the given failed calls, which include its own, and with the sum of their usage. */
 export function withAttempts(error: SummaryError, attempts: readonly FailedAttempt[]): SummaryError {
   const usage = sumUsage(attempts.map((attempt) => attempt.usage));
   const { code, message, cause, retryAfterMs } = error;

@@ -302,7 +302,7 @@ export interface TokenPrices {
 const HOUR_WRITE_FACTOR = 2;
 
 /**
- * Returns a usage with its cost in US dollars; the same usage without prices.
+ * Returns a usage with its cost in US dollars; the unchanged usage when there are no prices.
  *
  * @param hourly tokens of `cacheWrite` with a lifetime of one hour
  */

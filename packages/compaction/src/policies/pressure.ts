@@ -469,7 +469,7 @@ export interface SummaryGeneratorOptions {
 
 /** Summarizes pruned messages (origins 004). */
 export const SummaryGenerator = {
-  /** @throws EspalierError */
+  /** Returns the summary of the messages. @throws SummaryError when the request fails or the answer is not valid */
   async generate(messages: readonly ContextMessage[], options: SummaryGeneratorOptions): Promise<string> {
     const { summarizer, ...asked } = options;
     const patient = withFitting(withRetry(summarizer));

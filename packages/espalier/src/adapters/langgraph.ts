@@ -212,7 +212,10 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     });
   }
 
-  /** Appends the writes of a task below its checkpoint, without those that are already there. */
+  /**
+   * Appends the writes of a task below its checkpoint, without those that are already there. An error or an interrupt
+   * has a fixed place: it is appended again, and replaces the earlier one.
+   */
   override async putWrites(config: Config, writes: PendingWrite[], task: string, path = ""): Promise<void> {
     const call = callOf(config);
     if (call.id === "")
@@ -257,7 +260,10 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     await ifFound(this.#pool.delete(id));
   }
 
-  /** The writes of a channel along the path of a checkpoint, oldest first, back to the nearest stored value. */
+  /**
+   * For each channel, the writes to the checkpoints above the given one, oldest first, back to the nearest stored
+   * value, which is the `seed`.
+   */
   override async getDeltaChannelHistory(query: DeltaQuery): Promise<Record<string, DeltaChannelHistory>> {
     const { config, channels } = query;
     const { thread: threadId, ns, id } = callOf(config);
@@ -416,7 +422,7 @@ interface Call {
   id: string;
 }
 
-/** @throws EspalierError `bad-input` for a thread id that cannot name a session */
+/** Thread, namespace and checkpoint of a config. @throws EspalierError `bad-input` for an unsuitable thread id */
 function callOf({ configurable = {} }: Config): Call {
   const { thread_id, checkpoint_ns: ns = "" } = configurable;
   return { thread: sessionIdOf("thread_id", thread_id), ns, id: host.getCheckpointId({ configurable }) };

@@ -40,8 +40,9 @@ export interface OpenaiSession
   extends SessionHistoryRewriteAwareSession,
     SessionHistoryTransactionAwareSession {
   /**
-   * Replaces the history by a compaction item and the items that it keeps. The entry is a compaction: earlier entries stay
-   * in the session, and undo restores them.
+   * Replaces the history by a compaction item and the items that it keeps. The entry is a compaction: earlier entries
+   * stay in the session, and undo restores them. Throws EspalierError `bad-input` when the first item is not a
+   * compaction item.
    */
   replaceHistoryWithCompaction(items: AgentInputItem[]): Promise<void>;
 }
@@ -323,7 +324,10 @@ function messageOf(item: AgentInputItem): StoredMessage {
   return answer({ type: "text", text: texts.join("\n") });
 }
 
-/** The input of a call as JSON: its arguments, or all fields of a call that has none. */
+/**
+ * The input of a call as JSON: its arguments, or all fields of a call that has none, without type, ids, status and data
+ * of the provider.
+ */
 function inputOf(fields: Fields): string {
   const { type: _type, id: _id, callId: _callId, status: _status, providerData: _data, ...own } = fields;
   if (typeof own["arguments"] === "string") return own["arguments"];

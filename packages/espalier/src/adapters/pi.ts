@@ -219,7 +219,7 @@ export class SessionManager extends SessionReader {
     }
   }
 
-  /** Begins another session. Returns its future file. */
+  /** Begins another session. Returns its future file; undefined in memory. */
   newSession(options: NewSessionOptions = {}): string | undefined {
     this.#begin(this.#newHeader(options), []);
     return this.#file;
@@ -255,7 +255,10 @@ export class SessionManager extends SessionReader {
     return this.#file;
   }
 
-  /** Appends a message below the leaf. Returns the entry's id. Summaries have their own methods. */
+  /**
+   * Appends a message below the leaf. Returns the entry's id. Summaries have their own methods.
+   * @throws EspalierError `invalid-entry`
+   */
   appendMessage(said: StoredMessage | CustomMessage | BashExecutionMessage): string {
     return this.#append({ type: "message", message: said }).id;
   }
@@ -334,7 +337,10 @@ export class SessionManager extends SessionReader {
     return this.#append({ type: "custom_message", customType, content, display, details }).id;
   }
 
-  /** Replaces the content of an earlier entry of the branch from here on; null leaves it out. */
+  /**
+   * Replaces the content of an earlier entry of the branch from here on; null leaves the entry out.
+   * @throws EspalierError `unknown-entry`, `off-path`; `bad-input` for an entry that is not a message
+   */
   appendContextEdit(targetId: string, replacement: ContextEditEntry["replacement"]): string {
     const target = this.known(targetId);
     if (!this.isOnPath(targetId))
@@ -352,7 +358,7 @@ export class SessionManager extends SessionReader {
     return this.#append({ type: "context_edit", targetId, replacement: edited }).id;
   }
 
-  /** Labels an entry. Undefined or an empty text removes the label. */
+  /** Labels an entry. Undefined or an empty text removes the label. @throws EspalierError `unknown-entry` */
   appendLabelChange(targetId: string, text: string | undefined): string {
     this.known(targetId);
     return this.#append({ type: "label", targetId, label: text }).id;
@@ -373,8 +379,8 @@ export class SessionManager extends SessionReader {
   }
 
   /**
-   * Continues in a new session with the path to an entry, followed by the labels of that path. Returns the new file, which is
-   * created at once if the path has a message of a user or a model.
+   * Continues in a new session with the path to an entry, followed by the labels of that path. Returns the new file,
+   * which is created at once if the path has a message of a user or a model; undefined in memory.
    */
   createBranchedSession(leafId: string): string | undefined {
     this.known(leafId);

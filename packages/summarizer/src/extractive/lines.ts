@@ -314,7 +314,7 @@ export interface Facts {
   focus: (text: string) => boolean;
 }
 
-/** Returns the words of the newest request in an earlier summary, without label and quotation marks. */
+/** Returns the newest request in an earlier summary, else its first goal, without label and quotation marks. */
 export function inheritedRequest({ previous }: Facts): string | undefined {
   const { goal } = previous.lines;
   const line = goal.findLast((text) => text.startsWith(LABELS.newestRequest)) ?? goal.at(0);
@@ -450,7 +450,7 @@ export function createLineFitter(rarity: Rarity): LineFitter {
   };
 }
 
-/** Returns the limit that cuts lengths so that their sum is `room`: room that short lines leave goes to long ones. */
+/** Returns the common limit at which the sum of the lengths is at most `room`; the largest integer if all fit. */
 function levelOf(lengths: readonly number[], room: number): number {
   let left = room;
   for (const [index, length] of lengths.toSorted((a, b) => a - b).entries()) {

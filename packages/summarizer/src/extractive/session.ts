@@ -34,7 +34,7 @@ import {
 } from "./tool-calls.ts";
 import { beginTurn, heaviestTurns, type Turn } from "./turn.ts";
 
-/** Facts of a session for a summary. Messages are added one by one, oldest first; memory does not grow. */
+/** Facts of a session for a summary. Messages are added one by one, oldest first; the memory has a limit. */
 export interface SessionRecord {
   messageCount: number;
   /** First request, and newest text of the user even if it only says "continue". */

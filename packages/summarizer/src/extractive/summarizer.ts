@@ -34,7 +34,7 @@ import { focusOn } from "./speech.ts";
 import { chunked, codeSpan, eachName, fitting, quote, wholeCodePoints } from "./text.ts";
 import { isRepeatableRun, isTemporary } from "./tool-calls.ts";
 
-/** Limits of its summaries. */
+/** Limits of an extractive summary. */
 export interface ExtractiveSummarizerOptions {
   /** Maximum number of tokens of a summary, of 4 characters each. Default 2,000. */
   maxTokens?: number;
@@ -235,7 +235,7 @@ function planSections(purpose: SummaryPurpose, requested: readonly string[]): Se
     section.parts = section.parts.filter((part) => !used.has(part));
     for (const part of section.parts) used.add(part);
   }
-  // When they are unread in addition to "Progress", its sub-sections are only below it.
+  // When "Progress" and its sub-sections are requested as headings of one level, the sub-sections are only below it.
   const progress = sections.find((section) => section.subheadings);
   if (progress === undefined) return sections;
   const names = Object.values(SUBHEADINGS);
@@ -380,7 +380,7 @@ function fileLines(facts: Facts, room: number): Line[] {
   return texts.map((text, order) => ({ text, priority: -order, order }));
 }
 
-/** Share of the session that an earlier summary covers. It is not known: this is the fifth of compactions at equal distances. */
+/** Assumed share of the session that an earlier summary covers, as for the fifth of compactions at equal distances. */
 const EARLIER = 0.8;
 
 /** Returns the place of a message as a share of the whole session. The messages follow the earlier summary, if there is one. */

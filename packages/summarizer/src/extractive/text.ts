@@ -5,7 +5,10 @@ import { splitsPair } from "../transcript.ts";
  * no heading, tag or list item in it can become part of the summary's structure.
  */
 
-/** Returns unchanged words on one line in quotation marks, at most `maximum` units including the marks. */
+/**
+ * Quotes a text on one line, shortened to at most `maximum` UTF-16 units including the marks. Marks inside become
+ * apostrophes.
+ */
 export function quote(text: string, maximum: number): string {
   return `"${shorten(quotable(wholeCodePoints(text, maximum * 4)), maximum - 2)}"`;
 }
@@ -13,7 +16,10 @@ export function quote(text: string, maximum: number): string {
 /** Replaces quotation marks inside a quotation, so that its end is visible. */
 const quotable = (text: string) => oneLine(text).replaceAll('"', "'");
 
-/** Quotes both ends of a text: a request is usually at its beginning or its end. */
+/**
+ * Quotes both ends of a text on one line of at most `maximum` UTF-16 units: a request is usually at its beginning or
+ * its end.
+ */
 export function quoteEnds(text: string, maximum: number): string {
   const line = quotable(text);
   if (line.length <= maximum - 2) return `"${line}"`;
@@ -94,7 +100,7 @@ function escapeTags(text: string): string {
 
 /**
  * Cuts a text to at most `maximum` UTF-16 units: after a sentence that ends in the second half, else after a word, else
- * between two code points. A cut text ends in an ellipsis.
+ * between two code points. A cut text ends in an ellipsis; it is empty when `maximum` is 2 or less.
  */
 export function shorten(text: string, maximum: number): string {
   if (text.length <= maximum) return text;
@@ -335,7 +341,10 @@ export function chunked(texts: readonly string[], separator: string, most = 5): 
   return chunks.map((chunk) => chunk.join(separator));
 }
 
-/** Returns the texts that fit into `room` characters, with two characters between them. */
+/**
+ * Returns the texts that fit into `room` characters, in order, each with two characters more; a text that does not fit
+ * is skipped.
+ */
 export function fitting(texts: readonly string[], room: number): string[] {
   let left = room;
   return texts.filter(({ length }) => {

@@ -214,8 +214,8 @@ function ownOutput(output: string): string {
 }
 
 /**
- * Returns what came out of a call: both ends of a long output, or the beginning of structured data. Undefined for the
- * text of a file and for the report of a change.
+ * Returns the output of a call: the whole one up to 400 characters, else both ends of it, or the beginning of
+ * structured data. Undefined for the text of a file and for the report of a change.
  */
 export function extractOf(
   { label, purpose, command, paths }: CallDescription,
@@ -280,8 +280,8 @@ const HAS_WORD = /\p{L}{2}/u;
 export const SAYS_WHY = /[\p{L}]{2,}\P{L}+[\p{L}]{2,}|\p{Lo}{3,}/u;
 
 /**
- * Returns the outcome of a call. A command that runs something has also failed when its output has an error line and
- * the exit code is 0.
+ * Returns the outcome of a call. A command that runs something has also failed when its output has an error line, even
+ * if the exit code is 0.
  */
 export function outcomeOf(output: string, reported: { isError: boolean; runs: boolean }): Outcome {
   const searched =

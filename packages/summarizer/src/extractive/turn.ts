@@ -63,7 +63,10 @@ function checkOf({ runs }: Turn): [string, { failed: boolean }] | undefined {
   return told.findLast(([key]) => !isProbe(key)) ?? told.at(-1);
 }
 
-/** Returns how the work of a turn was checked; the subject of its newest commit, unless the check failed. */
+/**
+ * Returns a phrase about the check of a turn's work: a check that failed, else the subject of the newest commit, else a
+ * check that succeeded; empty without a check.
+ */
 export function resultOf(turn: Turn): string[] {
   const [key = "", check] = checkOf(turn) ?? [];
   if (check === undefined) return [];
@@ -74,7 +77,7 @@ export function resultOf(turn: Turn): string[] {
   return [subject === undefined ? `${codeSpan(key, 50)} succeeded` : `committed ${quote(subject, 56)}`];
 }
 
-/** Returns the files that a turn changed most, at most `shown` of them. */
+/** Returns the names of the files that a turn changed most, at most `shown` of them, and the number of the others. */
 export function changesOf(turn: Turn, shown: number): string {
   const changes = [...turn.changes].sort(([, a], [, b]) => b - a);
   const names = changes.slice(0, shown).map(([path]) => codeSpan(basename(path), 60));

@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 
 /**
  * Simulates a provider's cache: finds the longest prefix of tools, system and messages that is byte for byte in an
- * earlier request and ended at a mark of that request. A prefix is found at a mark, and up to twenty blocks before one.
- * A cache is for one model; cached messages are not used when thinking or the choice of tools differ.
+ * earlier request and ended at a mark of that request. A prefix is found in the twenty blocks that end with a mark. A
+ * cache is for one model; cached messages are not used when thinking or the choice of tools differ.
  */
 export class PromptCache {
   readonly #prefixes = new Set<string>();
@@ -24,7 +24,7 @@ export class PromptCache {
   }
 }
 
-/** Number of blocks before a mark in which the Messages API searches for a cached prefix. */
+/** Number of blocks, from a marked one backwards, in which the Messages API searches for a cached prefix. */
 const BLOCKS_LOOKED_BACK = 20;
 
 /** The body of a request to the Messages API. */

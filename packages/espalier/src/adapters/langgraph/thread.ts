@@ -48,7 +48,7 @@ type Stored =
   | readonly ["bytes", type: string, base64: string];
 
 interface EntryData {
-  /** For people. */
+  /** Title of the entry, for people. */
   title: string;
   ns: string;
   /** Id of the checkpoint. */
@@ -83,7 +83,7 @@ export const writeKey = (task: string, index: number) => `${index} ${task}`;
 /** A checkpoint with its writes, or writes without their checkpoint. */
 export class Place {
   data: CheckpointData | undefined;
-  /** Parent of its next entry. */
+  /** Parent of the next entry of this checkpoint. */
   tail = "";
   readonly writes = new Map<string, Write>();
 }
@@ -134,7 +134,7 @@ export class Thread {
     if (data.id > (this.#newest.get(data.ns) ?? "")) this.#newest.set(data.ns, data.id);
   }
 
-  /** @param id of the checkpoint; empty for the newest one */
+  /** A checkpoint of a namespace; undefined if it is unknown. @param id of the checkpoint; empty for the newest one */
   place(ns: string, id: string): Place | undefined {
     return this.#places.get(`${id || this.#newest.get(ns)} ${ns}`);
   }
@@ -180,7 +180,7 @@ export class Values {
     return new Values(this.#file, this);
   }
 
-  /** The values of the entry, for its data. */
+  /** The values that were added, as a field of the entry's data; no field without any. */
   get stored(): Pick<EntryData, "stored"> {
     return this.#own.size === 0 ? {} : { stored: Object.fromEntries(this.#own) };
   }
@@ -207,7 +207,7 @@ export class Values {
     );
   }
 
-  /** Output of a serializer that is not JSON; undefined for JSON. */
+  /** Output of a serializer that is not JSON; undefined for JSON. @throws EspalierError `damaged` */
   bytes(ref: Ref): [type: string, bytes: Uint8Array] | undefined {
     const value = typeof ref === "string" ? this.#get(ref) : undefined;
     return value?.[0] === "bytes" ? [value[1], new Uint8Array(Buffer.from(value[2], "base64"))] : undefined;

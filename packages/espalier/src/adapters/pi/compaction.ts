@@ -154,7 +154,11 @@ export interface PiCompactionPreparation extends Omit<CompactionPreparation, "se
   settings: PiCompactionSettings;
 }
 
-/** Plans a compaction of a path; undefined if there is nothing to summarize. The default window is 200,000 tokens. */
+/**
+ * Plans a compaction of a path; undefined if there is nothing to summarize, or the path ends in a compaction. The
+ * default window is 200,000 tokens.
+ * @throws EspalierError `irreducible` when no cut makes the next request fit the window
+ */
 export function prepareCompaction(
   pathEntries: readonly Entry[],
   settings: PiCompactionSettings,

@@ -63,7 +63,7 @@ export class SessionReader {
     return this.#entries[this.#tree.index.rowOf(id)];
   }
 
-  /** Children of an entry, in file order. */
+  /** Children of an entry, in file order; none for an unknown id. */
   getChildren(parentId: string): Entry[] {
     const row = this.#tree.index.rowOf(parentId);
     if (row < 0) return [];
@@ -124,7 +124,10 @@ export class SessionReader {
     return roots;
   }
 
-  /** Moves the leaf, so that the next append begins a branch. As in Pi, that append writes the move. */
+  /**
+   * Moves the leaf, so that the next append begins a branch. As in Pi, that append writes the move.
+   * @throws EspalierError `unknown-entry`
+   */
   branch(branchFromId: string): void {
     this.known(branchFromId);
     this.#leafId = branchFromId;
