@@ -91,7 +91,10 @@ export interface NavigateEvent {
 /** Hook after the leaf moved inside a session, also by a navigation without a summary. */
 export const sessionNavigate = notifyHook<NavigateEvent>("session_navigate");
 
-/** Pi's name for the hook before a navigation. The event is also under `preparation`, where Pi's extensions expect it. */
+/**
+ * Pi's name for the hook before a navigation. The event is also under `preparation`, where Pi's extensions expect it,
+ * and `customInstructions` in their answer counts as `instructions`.
+ */
 export const sessionBeforeTree = hookAlias("session_before_tree", {
   of: sessionBeforeFork,
   when: ({ kind }) => kind === "navigate",

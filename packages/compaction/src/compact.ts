@@ -148,7 +148,10 @@ async function askParts(
   }
 }
 
-/** Renders the messages of a request in the policy's style, if the policy has one. */
+/**
+ * Returns a request whose transcript is rendered by the policy's `render`, or with the first of its limits of tool
+ * results; the same request for a policy without either.
+ */
 function styleRequest(request: SummaryRequest, { style }: CompactionPreparation): SummaryRequest {
   const toolResultLimit = style?.toolResultLimits?.[0];
   if (style?.render) return { ...request, transcript: style.render(request.messages) };
@@ -207,9 +210,9 @@ const JOINT_TOKENS = Math.ceil(`${PART_RULE}${TURN_HEADING}\n\n`.length / CHARS_
 const LEAST_SHARE = 1 / 4;
 
 /**
- * Returns how many of the summary's tokens the beginning of a turn gets when there is also a history. The history first
- * gets as many tokens as the previous summary has. The other tokens are divided in proportion to the messages of both
- * parts. Each part gets at least a quarter.
+ * Returns the number of the summary's tokens for the beginning of a turn when there is also a history. The history
+ * first gets as many tokens as the previous summary has. The other tokens are divided in proportion to the messages of
+ * both parts. Each part gets at least a quarter.
  */
 function turnPrefixTokens(
   { messagesToSummarize, turnPrefixMessages, previousSummary = "" }: CompactionPreparation,
@@ -283,7 +286,10 @@ const quoted = (request: string) => JSON.stringify(cutText(request, LONGEST_REQU
 const followingRequest = (request: string) =>
   `Right behind this part stands the turn that began with this request of the user, which is summarised apart: ${quoted(request)}\nIt is not open and not the next step: under Next Steps name only what remains besides it.`;
 
-/** Adds the continued request to the request for a turn that begins with "continue". */
+/**
+ * Names the user's earlier request in the prompt for a turn that has none of its own, for example one that begins with
+ * "continue".
+ */
 const continuedRequest = (request: string) =>
   `The turn goes on with an earlier request of the user: ${quoted(request)}\nThat is its Original Request.`;
 
@@ -371,6 +377,7 @@ export interface CompactionDetails {
    * different ones), or `extension`.
    */
   source: string;
+  /** Model of the summary; null when an extension wrote it. */
   model: { provider: string; modelId: string } | null;
   /** Range that the summary replaces. */
   covered: EntryRange;
@@ -408,7 +415,10 @@ export function rangeOf(ids: readonly string[]): EntryRange {
 
 /** Content of the covered entries that the request for the summary did not show, by entry id. */
 export interface OmittedEntries {
-  /** Maximum number of characters shown of each tool result, output and argument; null when they were shown whole. */
+  /**
+   * Maximum number of characters shown of each tool result, output and argument; null when they were shown whole, and 0
+   * when the summarizer reported no omission.
+   */
   toolResultLimit: number | null;
   /** Entries that were shown in part, and the number of characters that were not shown. */
   shortened: { entryId: string; characters: number }[];

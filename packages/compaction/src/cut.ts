@@ -230,6 +230,7 @@ export interface UserWords {
 export interface CompactionSpan {
   /** Entries after the compaction at the beginning, or all entries when there is none, each with its messages. */
   items: ProjectedEntry[];
+  /** Id of the last entry of the path; empty for an empty path. */
   leafId: string;
   /** All messages of the context at the leaf, including the summary. */
   visible: ContextMessage[];

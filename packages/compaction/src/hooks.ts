@@ -21,6 +21,7 @@ export interface BeforeCompactEvent {
     stackedOn?: string;
     fileOps: FileOps;
     tokensBefore: number;
+    /** The first entry that the core would keep; the event's `compactionId` when it would keep none. */
     firstKeptEntryId: string;
     settings: CompactionSettings;
   };

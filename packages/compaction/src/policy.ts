@@ -50,7 +50,7 @@ export interface PolicySituation {
 
 /** A compaction before it is committed, as input of the policy's `record`. */
 export interface CompactionInTheMaking {
-  /** Id of its entry. */
+  /** Id that the entry of the compaction will have. */
   entryId: string;
   sessionId: string;
   /** Whole text of the summary. */
@@ -227,7 +227,10 @@ export function namedWindow(message: ContextMessage): number | undefined {
 /** Windows in tokens, by `provider/model`. */
 export type LearntWindows = Readonly<Record<string, number>>;
 
-/** A path that was read, and its length at that time. Paths grow at their end and are read at every step. */
+/**
+ * Windows named on a path, and the number of its entries that were read. Paths grow at their end and are read at every
+ * step.
+ */
 interface Seen {
   entries: number;
   learnt: LearntWindows;

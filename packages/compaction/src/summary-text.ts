@@ -219,7 +219,7 @@ function escapedWithin(text: string, most: number): string {
 
 /** Form of a policy's summary and of its request; defaults as for the default policy. */
 export interface SummaryStyle {
-  /** Prompt. Default: the summarization prompt, or its update. */
+  /** Prompt. Default: the summarization prompt, or the update prompt when there is a previous summary. */
   instructions?: string;
   /** Requested headings; a summary without them is still accepted. Default: those of the default policy. */
   sections?: readonly string[];

@@ -25,11 +25,13 @@ export interface FetchedLine {
 
 /** A line in the form of the table's columns. */
 export interface LineRow extends FetchedLine {
-  /** Null for a line that is not an entry, or whose id cannot be a key. */
+  /** Null for a line that is not an entry, or whose id cannot be a key or is on another line. */
   id: string | null;
   parent: string | null;
   type: string | null;
+  /** True when the entry can be the leaf; null for a line that is not a single entry with valid keys. */
   moves: boolean | null;
+  /** First entry that a compaction keeps; null for any other line. */
   firstKept: string | null;
   /** Bytes of the line without its newline. */
   bytes: Uint8Array;
@@ -362,7 +364,7 @@ export function factsOf(rows: readonly LineRow[]): (string | null)[] {
 /** Returns a text that a column can hold: NUL becomes U+FFFD. */
 const columnText = (text: string): string => text.replaceAll("\0", "\ufffd");
 
-/** A session as it was found at opening. */
+/** A session as it was found at opening. `header` is undefined when there is no first line. */
 export interface FoundSession {
   place: SessionPlace;
   header: SessionHeader | undefined;

@@ -50,6 +50,7 @@ export class PostgresLog implements SessionLog {
   readonly #database: Database;
   readonly #mode: OpenMode;
   readonly #appended: () => void;
+  /** Upgraded form of a session of an old format, once it was read; undefined for any other session. */
   upgraded: UpgradedLog | undefined;
   /** Row of the session, its size as last read, and whether it is plain. */
   #found: Omit<FoundSession, "header">;
@@ -131,7 +132,10 @@ export class PostgresLog implements SessionLog {
     );
   }
 
-  /** Every acknowledged append is on the server's disk already: see `PINNED` of the connections. */
+  /**
+   * Waits for earlier calls; every acknowledged append is on the server's disk already (`PINNED` of the connections).
+   * @throws EspalierError `closed`
+   */
   flush(): Promise<void> {
     return this.#turns.take(async () => {
       if (this.#isClosed) throw closedError();

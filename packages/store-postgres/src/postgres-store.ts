@@ -302,8 +302,8 @@ const LAPSE_MS = 20_000;
 const LOOK_MS = 25;
 
 /**
- * Lets a statement return before its changes are on disk. If a crash of the server loses a lease, its owner has lost
- * its connection too. The owner's next append writes it to disk.
+ * Lets a statement return before its changes are on disk; the owner's next append writes them there. If a crash of the
+ * server loses a lease, the owner of this lease has lost its connection too.
  */
 const WITHOUT_DISK = "set_config('synchronous_commit', 'off', true)";
 

@@ -76,7 +76,9 @@ export function anthropicModel(id: string): AnthropicModel {
   return knownModel(id) ?? UNKNOWN_ANTHROPIC_MODEL;
 }
 
-/** Returns the window of the model that a session names, in tokens; undefined when it is unknown. */
+/**
+ * Returns the window of the model that a session names, in tokens; undefined for other providers and unknown models.
+ */
 export function contextWindowOf(model: Settings["model"]): number | undefined {
   return model?.provider === "anthropic" ? knownModel(model.modelId)?.contextWindow : undefined;
 }

@@ -447,7 +447,7 @@ function markOf(message: ContextMessage): string {
   return JSON.stringify(whole).slice(1, -1);
 }
 
-/** Returns the thinking budget that a request sets, in tokens; `max_tokens` must be larger. */
+/** Returns the thinking budget that a request sets, in tokens, and 0 when it sets none; `max_tokens` must be larger. */
 export function thinkingBudget(fields: Readonly<Record<string, unknown>>): number {
   const { thinking } = fields;
   const budget = isRecord(thinking) ? thinking["budget_tokens"] : undefined;

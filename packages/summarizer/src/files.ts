@@ -9,9 +9,9 @@ import {
 import { escapeAttribute, unescapeText } from "./transcript.ts";
 
 /**
- * Adds the file operations of the calls in `messages` to `into`, according to the tools' declarations, and returns it.
- * Calls of failed answers, which were never run, and calls with an error as result, which changed nothing, are left
- * out. Lists in summaries among the messages are added too, so that the lists are cumulative.
+ * Adds the file operations of the calls in `messages` to `into`, according to the tools' declarations, and returns
+ * `into`. Calls of failed answers, which were never run, and calls with an error as result, which changed nothing, are
+ * left out. Lists in summaries among the messages are added too, so that the lists are cumulative.
  */
 export function collectFileOps(
   messages: readonly ContextMessage[],

@@ -57,7 +57,7 @@ export interface RequestSummaryOptions {
   concurrency?: number;
   /** Aborts all requests; the error is then `aborted`. */
   signal?: AbortSignal;
-  /** Receives the length of the answer while it is streamed. */
+  /** Receives the tokens of the answer so far and the elapsed time while it is streamed. */
   onProgress?: (progress: SummaryProgress) => void;
   /** Receives the request before it is sent, and may change it. */
   onRequest?: (request: SummaryRequest) => SummaryRequest | Promise<SummaryRequest>;
@@ -86,15 +86,15 @@ export async function requestSummary(
 /** Options of a chain. */
 export interface ChainOptions {
   /**
-   * True if `last` replaces any failed answer. Default false: it replaces only one of a request that is too long for
-   * the model.
+   * True if `last` replaces any failed answer. Default false: `last` answers only a request that is too long for the
+   * model.
    */
   fallback?: boolean;
   /** Last summarizer. Default: the extractive one, which needs no network and accepts any size. */
   last?: Summarizer;
   /** Adds retries to the summarizer. Default `withRetry`. */
   repeated?: (summarizer: Summarizer) => Summarizer;
-  /** Sizing of its requests. */
+  /** Sizing of the summarizer's requests. */
   fitting?: FittingOptions;
 }
 
@@ -135,7 +135,7 @@ const SMALLER_WINDOWS = 4;
 /**
  * Requests a summary of a history of any size. The request is sized first; if it does not fit, it is shortened, split
  * into parts whose notes are combined, or its oldest messages are dropped. If a provider still refuses a request as too
- * long, the request is sized again for a smaller window.
+ * long, the request is sized again for half of the window, at most four times.
  *
  * Throws the summarizer's error, with the usage of all calls.
  */
@@ -348,7 +348,7 @@ function placeMessages({ messages }: SummaryRequest, limit: number): PlacedMessa
 
 /**
  * Cuts texts other than the transcript to their share: the previous summary to a quarter of the prompt, the user's
- * focus to an eighth. Longer texts are cut in the middle.
+ * focus to an eighth. Longer texts are cut in the middle. Throws `too-long` when the instructions alone leave no room.
  */
 function trimTask(
   request: SummaryRequest,

@@ -69,8 +69,8 @@ export interface RetryOptions {
 }
 
 /**
- * Returns a wait that doubles from one second up to 30, reduced by a random part of up to half, so that clients that
- * failed together do not retry together.
+ * Returns a wait in milliseconds that doubles from one second up to 30 seconds, reduced by a random part of up to half,
+ * so that clients that failed together do not retry together.
  */
 export function exponentialDelay(failure: number, random: () => number = Math.random): number {
   const full = Math.min(30_000, 1_000 * 2 ** (failure - 1));

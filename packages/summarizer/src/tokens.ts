@@ -54,14 +54,14 @@ const patterns = () => {
   };
 };
 
-/** Made by a call without an effect, so that a bundler can leave it out. */
+/** The patterns for code and prose, made by a call without side effects, so that a bundler can leave them out. */
 const IN = /* @__PURE__ */ patterns();
 
 /**
  * Estimates by words: 0.75 for a word, 0.5 for a Chinese, Japanese or Korean character, 0.75 for a code token, 0.25 for
  * a special character, and 50 for a total. A word is a run of letters outside code; a code token is an identifier or a
- * number inside a fence, a call or a result; every other visible character is a special one. Rounded up per message and
- * per text.
+ * number inside a fence, a call or a result; every other visible character is a special one. An image counts as
+ * `IMAGE_TOKENS`. Rounded up per message and per text.
  */
 export const wordEstimator: TokenEstimator = {
   name: "words",

@@ -158,7 +158,10 @@ export function newestWhole(
   return [...context.messages.slice(0, context.messages.length - active.length), ...active.slice(from)];
 }
 
-/** Returns the first index at or after `from` that separates no call from its results, else the last one before. */
+/**
+ * Returns the first index at or after `from` at which a cut separates no call from its results, else the last such
+ * index before it; 0 when there is none.
+ */
 function firstUnsplit(messages: readonly ContextMessage[], from: number): number {
   const open = openPairs(messages.map((message) => [message]));
   for (let at = from; at < messages.length; at++) if (open[at] === 0) return at;

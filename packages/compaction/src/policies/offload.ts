@@ -34,8 +34,9 @@ import {
 } from "./offload-storage.ts";
 
 /**
- * Moves large tool results to files before a request is sent, and compacts only when that frees too little (origins
- * 003). Before a compaction the results are read back from the files.
+ * Moves large tool results to files before a request is sent, and compacts only when that frees less than
+ * `triggerTokens` and leaves the context above the threshold (origins 003). Before a compaction the results are read
+ * back from the files.
  *
  * @throws EspalierError `settings`
  */

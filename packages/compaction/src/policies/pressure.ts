@@ -15,8 +15,9 @@ import { PLANNED_SUMMARY_TOKENS } from "../summary-text.ts";
 import { type CompactionCounts, EventBus, EventType, type PolicyLog, progressMessage } from "./events.ts";
 
 /**
- * Prunes by priority when the context exceeds its own size limit (origins 004), before a request is sent. The kept
- * messages can have gaps: edits remove the messages between, and all removed messages are summarized.
+ * Prunes by priority when the context reaches a threshold of the policy's own size limit (origins 004), before a
+ * request is sent. The kept messages can have gaps: edits remove the messages between, and all removed messages are
+ * summarized.
  *
  * @throws EspalierError `settings`
  */
@@ -182,8 +183,8 @@ export const DEFAULT_PRESSURE_SETTINGS: PressureSettings = {
 const TARGET_PERCENT = { NONE: 70, WARNING: 70, CRITICAL: 60 } as const;
 
 /**
- * Minimum distance of a pruned context below its threshold, in percent, so that the next message does not make a
- * pruning due.
+ * Minimum distance of a pruned context below `compactionThreshold`, in percent of the limit, so that the next message
+ * does not make a pruning due.
  */
 const LEAST_RELIEF = 5;
 
@@ -371,7 +372,7 @@ export interface SessionCompactorOptions {
 const SUMMARY_SHARE = 0.25;
 const LARGEST_SUMMARY = 2_000;
 
-/** Checks a plain history before each request; prunes and summarizes it when it exceeds a level (origins 004). */
+/** Checks a plain history before each request; prunes and summarizes it when it reaches a level (origins 004). */
 export class SessionCompactor {
   /** Bus for progress and results. */
   readonly events: EventBus;

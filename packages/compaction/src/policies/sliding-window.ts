@@ -16,9 +16,10 @@ import { compactionIn, countActive } from "./history.ts";
 import { newestWhole, planKeepingNewest } from "./message-count.ts";
 
 /**
- * Summarizes in batches the messages that leave a window (origins 001). The policy is evaluated after each append. It
- * runs when enough messages are before the tail, or when any message is and the cooldown has passed. Each run updates
- * the previous summary. A request has at most `contextSize` messages besides the summary, even if runs are late.
+ * Summarizes in batches the messages that leave a window (origins 001). The policy is evaluated after each append. A
+ * run is due when enough messages are before the tail, or when at least one is and the cooldown has passed. Each run
+ * updates the previous summary. A request has at most `contextSize` messages besides the summary, even if runs are
+ * late.
  *
  * @throws EspalierError `settings`
  */

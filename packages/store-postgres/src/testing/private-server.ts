@@ -40,7 +40,7 @@ export function serverPrograms(): string | undefined {
   );
 }
 
-/** Starts a server. Rejects when its programs are not installed. */
+/** Starts a server. Rejects when its programs are not installed, or it does not answer within 60 seconds. */
 export async function startPrivateServer({
   settings = {},
 }: PrivateServerOptions = {}): Promise<PrivateServer> {

@@ -6,7 +6,10 @@ export interface Command {
   key: string;
   /** True when its output is a text (`grep`, `cat`, `git log`) and not a report of success. */
   reads: boolean;
-  /** True when it includes the text of a file or an edit in place: it is not typed again. */
+  /**
+   * True when the command is not typed again: it includes the text of a file or several lines, writes a file, or edits
+   * in place.
+   */
   once: boolean;
   /** Argument of several lines, for example the message of a commit. */
   text: string | undefined;
@@ -35,6 +38,7 @@ const STANDARD_INPUT = /<<-?\s*['"]?(\w+)['"]?[ \t]*\n([\s\S]*?)(?:\n[ \t]*\1[ \
 /** End of a first line that continues below: a loop, a condition, a group. */
 const OPEN = /(?:\b(?:do|then|else)|[\\({|]|&&)$/;
 
+/** Reads a command line, of which only the first 2,000 characters count. */
 export function readCommand(command: string): Command {
   const whole = command.slice(0, LONGEST_COMMAND).trim();
   let text: string | undefined;
@@ -105,7 +109,10 @@ const TIDIES =
 const PROBES =
   /^(?:(?:cat|tee|echo|printf)\b|(?:python[\d.]*|node|ruby|perl|php|deno|bun)\s+(?:-(?=\s|$)|-[cep]\b|--eval\b))/;
 
-/** Returns whether a command only looks something up or saves a text: its success does not show that work is correct. */
+/**
+ * Returns whether a command only prints or saves a text, runs a program without a file, or tidies: its success does not
+ * show that the work is correct.
+ */
 export const isProbe = (key: string): boolean =>
   stepsOf(key).every((step) => PROBES.test(step) || TIDIES.test(step));
 

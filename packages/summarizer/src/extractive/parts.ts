@@ -185,7 +185,7 @@ function doneLines(facts: Facts, room: number): Line[] {
   return lines;
 }
 
-/** Returns the work that is in progress at the end of the messages, and its newest calls with what came of them. */
+/** Returns the work that is in progress at the end of the messages, and its newest calls with their outcomes. */
 function inProgressLines(facts: Facts): Line[] {
   const { isTurnPrefix, record, previous } = facts;
   const lastTurn = record.turns.at(-1);
@@ -238,8 +238,8 @@ function unsentText(text: string | undefined, told: string): string {
 }
 
 /**
- * Returns the items in progress of an earlier summary. Of the turn that these messages continue, the line is returned
- * only if it says what was found: the messages do not say it again.
+ * Returns the items in progress of an earlier summary. The line of the turn that these messages continue is returned
+ * only if it has a finding, which the messages do not repeat.
  */
 function continuedItems(facts: Facts): string[] {
   const { record, previous } = facts;

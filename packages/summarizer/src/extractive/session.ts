@@ -69,14 +69,17 @@ export interface SessionRecord {
   branchSummaries: string[];
 }
 
-/** A call at the end of the messages, with what came of it. */
+/** A call at the end of the messages, with its outcome. */
 export interface LatestCall {
   label: string;
   /** Argument of several lines, for example the message of a commit. */
   text: string | undefined;
   /** `pending`: the messages end before its result. `refused` by the user, and `skipped` for another reason: not run. */
   outcome: "succeeded" | "failed" | "refused" | "skipped" | "pending";
-  /** Reason of a tool's failure, words of the user who refused the call, or an extract of the output if it says more. */
+  /**
+   * Reason of a tool's failure, words of the user who refused the call, or an extract of the output; undefined without
+   * any.
+   */
   said: string | undefined;
   /** Change of a file by the call, with its first line in quotation marks. */
   change: string | undefined;
@@ -94,9 +97,9 @@ export interface FileWork {
   reads: number;
   edits: number;
   created: boolean;
-  /** Index of the newest message about it; -1 when only an earlier summary has it. */
+  /** Index of the newest message about the file; -1 when only an earlier summary has the file. */
   last: number;
-  /** Error of the last attempt to change it; undefined after a success. */
+  /** Error of the last attempt to change the file; undefined after a success. */
   failure: string | undefined;
 }
 

@@ -210,7 +210,10 @@ export function userWords(message: UserMessage | { content?: unknown }): string 
 /** Elements in which Claude Code records a command of the user and its output. */
 const COMMAND = /<(command-name|local-command-stdout)>([\s\S]*?)<\/\1>/;
 
-/** Returns the command in a message without words of the user, such as "/exit", else the output of one. */
+/**
+ * Returns the command in a message without words of the user, such as "/exit", else the output of a command; undefined
+ * without either.
+ */
 export function commandOf(message: UserMessage): string | undefined {
   const text = messageText(message).slice(0, LONGEST_MESSAGE);
   const command = COMMAND.exec(text)?.[2] ?? text.match(AGENT_LINES)?.[0];

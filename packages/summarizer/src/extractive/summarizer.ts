@@ -435,7 +435,7 @@ function nameLines(facts: Facts, told: string, room: number): Line[] {
   return listLines(LABELS.names, chunked(names, ", ", 40));
 }
 
-/** Value of the first name of an earlier summary; the last name has a tenth of it. */
+/** Value of the first name of an earlier summary; the last name has about a tenth of this value. */
 const INHERITED = 1.5;
 const INHERITED_RANGE = 0.9;
 
@@ -469,7 +469,7 @@ function worthOfName({ messages, wrote }: NameUse, newness: number): number {
   );
 }
 
-/** A name that was written once counts when this share of the messages is before it. */
+/** A name that was written once counts only if more than this share of the messages is before it. */
 const NEW = 0.8;
 
 const COMMANDS = 6;

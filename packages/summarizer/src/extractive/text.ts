@@ -384,7 +384,7 @@ export interface Handle {
 const HANDLES =
   /https?:\/\/[^\s)`"'<>\]|]+[^\s)`"'<>\]|.,:;!?*]|(?<![\w#&`'"])#\d{1,6}\b|(?<![\\/])\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|(?<![\\/-])\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{2,5})?\b|\blocalhost:\d{2,5}\b|\b[A-Z]{2,5}-\d{2,5}\b/g;
 
-/** Color in a text: `#303030` next to it is one too, and no number of an issue. */
+/** Color with a letter in a text: `#303030` in the same text is then a color too, and no number of an issue. */
 const COLOR = /#(?=\d*[a-f])[0-9a-f]{6}\b/i;
 
 /** Lines of data, not of prose: JSON, and lines of 1,000 characters or more. */

@@ -12,6 +12,7 @@ export interface PlanItem {
   state: "open" | "doing" | "done" | "dropped";
 }
 
+/** A tool call as far as a summary needs it. */
 export interface CallDescription {
   purpose: CallPurpose;
   /** The call in a few words: its command line, or the tool's name with its first arguments. */

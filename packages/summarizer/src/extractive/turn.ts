@@ -5,11 +5,14 @@ import { basename, codeSpan, quote } from "./text.ts";
 export interface Turn {
   /** Text of the user; undefined for work whose request is before the messages. */
   request: string | undefined;
-  /** Index of its first message. */
+  /** Index of the first message of the turn. */
   at: number;
   /** Number of changes of each file. */
   changes: Map<string, number>;
-  /** Commands that report their success, whether their last run failed, and what it committed; the newest last. */
+  /**
+   * Commands that report their success, each with the result of its last run and the subject of its commit; the newest
+   * last.
+   */
   runs: Map<string, { failed: boolean; subject: string | undefined }>;
   calls: number;
   /** Newest prose of the agent, the number of calls with a result since then, and the subject of their newest commit. */

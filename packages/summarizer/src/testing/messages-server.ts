@@ -28,7 +28,7 @@ export interface MessagesServerOptions {
 
 /** A request that the server received. */
 export interface ReceivedRequest {
-  /** Its number among requests of its kind, from 1. */
+  /** Number of the request among those of its kind (messages, or counts), from 1. */
   n: number;
   headers: Readonly<Record<string, string | string[] | undefined>>;
   /** Bytes of the body. */
@@ -37,11 +37,11 @@ export interface ReceivedRequest {
   body: Record<string, unknown>;
   /** Rules of the API that the request breaks, a sentence each. */
   problems: string[];
-  /** Time of its arrival in milliseconds (`performance.now`). */
+  /** Time of the request's arrival in milliseconds (`performance.now`). */
   receivedAt: number;
-  /** Time of the end of its answer in milliseconds, successful or not. */
+  /** Time of the end of the answer in milliseconds, successful or not; absent while it is open. */
   answeredAt?: number;
-  /** Number of open requests at its arrival, including itself. */
+  /** Number of open requests at the arrival of this one, which is included. */
   inFlight: number;
 }
 
@@ -294,7 +294,7 @@ export type ReplyBlock =
 
 /** Failure in the middle of a streamed answer. */
 export interface ReplyBreak {
-  /** Number of pieces of the text that come before it. */
+  /** Number of deltas of the answer before the failure. */
   afterDeltas: number;
   /**
    * `cut`: the connection is closed. `overloaded`: an error event. `end`: the stream ends without its last events.

@@ -26,8 +26,8 @@ export interface ScriptedAnswer {
 }
 
 /**
- * A list of answers in order (each once), one answer for all requests, or a function of the request and its number
- * (from 1).
+ * A list of answers in order (each once, then the error `failed`), one answer for all requests, or a function of the
+ * request and its number (from 1).
  */
 export type Script =
   | string
@@ -150,7 +150,7 @@ export const cutOffAnswer = (text = "## Goal\nHalf a", usage?: Usage): ScriptedA
   ...(usage && { usage }),
 });
 
-/** Makes a refusal by text, with a stop reason that does not show it. */
+/** Makes a refusal by text, with the stop reason `stop`, which does not show the refusal. */
 export const refusingAnswer = (usage?: Usage): ScriptedAnswer => ({
   text: "I'm sorry, but I can't help with that request.",
   ...(usage && { usage }),
