@@ -47,8 +47,8 @@ export interface PostgresStore extends SessionStore {
   /** Namespace of the sessions. No call reaches sessions of another one. */
   readonly namespace: string;
   /**
-   * Yields the lines of a session as they are appended, until `signal` ends it. After the session is removed it yields
-   * nothing more, but does not end. Throws EspalierError `not-found`, `unreadable`.
+   * Yields the lines of a session as they are appended, until `signal` is aborted; the removal of the session does not
+   * end it. Throws EspalierError `not-found`, `unreadable`.
    */
   follow(ref: SessionRef, options?: FollowOptions): AsyncGenerator<FollowedLine>;
   /** Waits for running operations and ends the connections. */

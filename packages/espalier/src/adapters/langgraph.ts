@@ -213,8 +213,8 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
   }
 
   /**
-   * Appends the writes of a task below its checkpoint, without those that are already there. An error or an interrupt
-   * has a fixed place: it is appended again, and replaces the earlier one.
+   * Appends the writes of a task below its checkpoint, without those that are already there. A write with a fixed place
+   * (an error, an interrupt, a resumption) is appended again, and replaces the earlier one.
    */
   override async putWrites(config: Config, writes: PendingWrite[], task: string, path = ""): Promise<void> {
     const call = callOf(config);

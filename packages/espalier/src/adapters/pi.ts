@@ -339,7 +339,7 @@ export class SessionManager extends SessionReader {
 
   /**
    * Replaces the content of an earlier entry of the branch from here on; null leaves the entry out.
-   * @throws EspalierError `unknown-entry`, `off-path`; `bad-input` for an entry that is not a message
+   * @throws EspalierError `unknown-entry`, `off-path`; `bad-input` for an entry without editable content
    */
   appendContextEdit(targetId: string, replacement: ContextEditEntry["replacement"]): string {
     const target = this.known(targetId);

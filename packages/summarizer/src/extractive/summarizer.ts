@@ -435,7 +435,7 @@ function nameLines(facts: Facts, told: string, room: number): Line[] {
   return listLines(LABELS.names, chunked(names, ", ", 40));
 }
 
-/** Value of the first name of an earlier summary; the last name has about a tenth of this value. */
+/** Value of the first name of an earlier summary. The values of the next ones fall evenly, at most to a tenth. */
 const INHERITED = 1.5;
 const INHERITED_RANGE = 0.9;
 
