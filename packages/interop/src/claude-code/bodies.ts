@@ -217,8 +217,8 @@ const messageOf = (line: Line): Line => (isRecord(line["message"]) ? line["messa
 const isFailure = (line: Line): boolean => line["isApiErrorMessage"] === true;
 
 /**
- * Sorts the lines by the number that the provider gave each block, if all blocks have one and thinking comes first;
- * else puts thinking first.
+ * Sorts the messages of the lines by the number that the provider gave each block, if all blocks have one. If the first
+ * message is then not thinking, all thinking is moved to the front.
  */
 function inOrder(lines: readonly Line[], messages: readonly Line[]): Line[] {
   const parts = messages.map((message, at) => ({ message, number: lines[at]!["apiBlockIndex"] }));
@@ -254,7 +254,10 @@ function userBodies(line: Line, reading: LineReading): EntryBody[] {
   return bodies;
 }
 
-/** Returns the details of each result, from the structured copy in the result's line. */
+/**
+ * Returns the details of each result, from the structured copy in the line. A list with one element for each result is
+ * divided; any other copy for several results is kept with the last, with an issue.
+ */
 function resultDetails(copy: unknown, results: number, place: string, issues: FormatIssues): unknown[] {
   if (copy === undefined || results === 0) return [];
   if (results === 1) return [copy];
@@ -347,7 +350,7 @@ function queuedPrompt({ type, prompt }: Line, reading: LineReading): UserContent
   return isPrompt ? readSaid(prompt, reading) : undefined;
 }
 
-/** Returns a name from the file, shortened, with printable characters only. */
+/** Returns a name from the file, at most 64 characters, with `-` for unusual ones; `line` for an empty name. */
 function shortName(name: string): string {
   return name.replace(/[^\w.-]+/g, "-").slice(0, 64) || "line";
 }

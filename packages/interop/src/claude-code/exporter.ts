@@ -344,7 +344,7 @@ function contentOf(content: UserContent): string | object[] {
   return typeof content === "string" ? content : contentBlocks({ content }).map((block) => saidBlock(block));
 }
 
-/** Content of a result: a string for one text, else blocks. */
+/** Content of a result: a string for one text without fields of the API, and for an empty result; else blocks. */
 function resultContent(result: ToolResultMessage): string | object[] {
   const [only, ...others] = contentBlocks(result);
   const isText =

@@ -60,7 +60,7 @@ export class ClaudeCodeFile {
     return this.#runs;
   }
 
-  /** Returns a parsed line; undefined when it is not JSON. */
+  /** Returns a parsed line; undefined when it is no JSON object, or longer than `LONGEST_PARSED`. */
   lineAt(row: number): Line | undefined {
     if (this.lines.table.lineLength.get(row) > LONGEST_PARSED) return undefined;
     const parsed = parseLine(this.bytesAt(row));
@@ -73,7 +73,10 @@ export class ClaudeCodeFile {
     return this.#reader.read(table.offset.get(row), Math.min(table.lineLength.get(row), longest));
   }
 
-  /** Returns the id of a row's entry: the id in its line, if it is valid in the session format. */
+  /**
+   * Returns the id of a row's entry: the id in its line; for a copied line, the id of its original. An id that is missing,
+   * used by another line, or invalid in the session format is replaced by a derived one.
+   */
   idOf(row: number, line = this.lineAt(row)): string {
     const { table } = this.lines;
     const own = line?.["uuid"];
@@ -115,8 +118,8 @@ export class ClaudeCodeFile {
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /**
- * Returns the session's id, which is the file's name; lines that were copied from an older file may have that file's
- * id.
+ * Returns the session's id: the file's name if it is a UUID, because lines that were copied from an older file may have
+ * that file's id; else the id in the first lines, else the name.
  */
 export function sessionIdOf({ source, facts }: ClaudeCodeFile): string {
   const name = sourceName(source.path);
@@ -201,7 +204,7 @@ class CallBook {
 interface SessionFacts {
   sessionId: string | undefined;
   agentId: string | undefined;
-  /** True when no line at the beginning belongs to the main conversation. */
+  /** True if the first line with a position in the tree belongs to a sub-agent. */
   isSidechain: boolean;
   /** Id of the first line that has a position in the tree. Forks keep it. */
   rootId: string | undefined;
@@ -364,7 +367,7 @@ export class Forks {
   }
 }
 
-/** Returns the id of the last line that both files have. */
+/** Returns the id of the entry of the last line that both files have; null when there is none. */
 function lastShared(file: ClaudeCodeFile, original: ClaudeCodeFile): string | null {
   const { table } = file.lines;
   const older = original.lines.table;

@@ -57,8 +57,8 @@ export function claudeCodeImporter(given: SiblingFiles = NO_SIBLINGS): SessionIm
 }
 
 /**
- * Returns whether a line is from Claude Code: it has a type, and a session or an id. Lines of other agents have an
- * envelope.
+ * Returns whether a line is from Claude Code: it has a type, and one of the fields `sessionId`, `uuid`, `parentUuid` and
+ * `leafUuid`. The type `session` is a header of Pi, and a `payload` an envelope of Codex.
  */
 function recognises(line: unknown): boolean {
   if (!isRecord(line) || typeof line["type"] !== "string" || line["type"] === "session" || "payload" in line)
@@ -250,7 +250,7 @@ class Conversation {
   readonly #waiting: ScratchColumn<Int32Array>;
   readonly #area: ScratchArea;
 
-  /** @param run first row of the session's run, see `sidechains` */
+  /** @param run first row of a sub-agent's run, or `MAIN`, see `ClaudeCodeFile.runs` */
   constructor(file: ClaudeCodeFile, run: number, issues: ImportIssues, { known }: DraftOptions) {
     const { table } = file.lines;
     const area = file.newArea();
@@ -375,7 +375,8 @@ class Conversation {
   }
 
   /**
-   * Makes a compaction, with the id of its summary, and edits after it that leave out content which it does not keep.
+   * Makes a compaction, with the id of its summary, and edits after it. The edits leave out rows that the compaction does
+   * not keep although they are after its first kept entry.
    */
   #compact(row: number, summaryRow: number, boundary: Boundary | undefined, place: Place): Entry[] {
     const summary = this.#file.lineAt(summaryRow) as Line;
@@ -465,7 +466,10 @@ function pathDownTo(rows: Iterable<number>, above: number, written: WrittenRows)
   return path;
 }
 
-/** Returns the row of the leaf according to the file: the last line without children; -1 when there is none. */
+/**
+ * Returns the row of the leaf according to the file: the last line without children that is not synthetic, else the last
+ * line; -1 when there are no lines.
+ */
 function leafRow(table: LineTable, isOfSession: (row: number) => boolean): number {
   let last = -1;
   for (let row = table.length - 1; row >= 0; row--) {

@@ -41,7 +41,7 @@ export function scanLine(bytes: Uint8Array, start: number, end: number): Line | 
   return line;
 }
 
-/** Bytes of a value that is neither a plain text nor a literal. */
+/** Position of a value that is neither a plain text nor a literal (`true`, `false`, `null`). */
 class Span {
   readonly start: number;
   readonly end: number;
@@ -105,7 +105,10 @@ function keyAt(
 const SHORT = 48;
 const decoder = new TextDecoder();
 
-/** Returns a literal, or a text of ASCII without escapes, whose bytes equal its text; the bytes of any other value. */
+/**
+ * Returns `true`, `false`, `null`, or a text of printable ASCII without escapes, whose bytes equal its text; for any other
+ * value, its position as a {@link Span}.
+ */
 function valueAt(bytes: Uint8Array, start: number, end: number): unknown {
   const first = bytes[start];
   if (first === LOWER_T) return true;
@@ -148,8 +151,8 @@ const PLACED: ReadonlyMap<string, number> = new Map([
 ]);
 
 /**
- * Returns the kind of a line. Messages have a position in the tree even without an id; lines of unknown types have one
- * if they have an id, because other lines may follow them.
+ * Returns the kind of a line. Lines of users and answers have a position in the tree even without an id; lines of all
+ * other types, also unknown ones, have one only with an id, because other lines may follow them.
  */
 export function kindOfLine(type: string, hasId: boolean): number {
   const placed = PLACED.get(type);

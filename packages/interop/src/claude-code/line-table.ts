@@ -86,7 +86,7 @@ export class LineTable {
     return id === "" ? -1 : this.#ids.rowOf(id);
   }
 
-  /** Returns the first row of a hashed id. */
+  /** Returns the first row of a hashed id; -1 when there is none. */
   rowOfHash(hash: Hash): number {
     return this.#ids.find(hash);
   }
@@ -108,7 +108,7 @@ export class LineTable {
     return id === "" ? row : this.#ids.add(id, row);
   }
 
-  /** Sets the parent of a row by its id; a parent further below is found by {@link settle}. */
+  /** Sets the parent of a row by the parent's id; {@link settle} finds a parent that is further below. */
   follow(row: number, parentId: string): void {
     const parent = this.#ids.rowOf(parentId);
     if (parent >= 0) this.#setFollowed(row, parent);
@@ -119,7 +119,10 @@ export class LineTable {
     }
   }
 
-  /** Returns the last row above this one in the file that is in the same conversation; -1 when there is none. */
+  /**
+   * Returns the last row above this one in the file that is in the same conversation, without progress lines; -1 when
+   * there is none.
+   */
   rowBefore(row: number): number {
     const isSide = this.has(row, LineMark.sidechain);
     for (let above = row - 1; above >= 0; above--) {
@@ -152,8 +155,8 @@ export class LineTable {
   }
 
   /**
-   * Drops the rows of a kind that lead to no row of another kind; `told` receives each of them. Their parents lose the
-   * mark.
+   * Drops the rows of a kind that lead to no row of another kind; `told` receives each of them. Marks of followed rows no
+   * longer count them.
    */
   dropDeadEnds(kind: number, told: (row: number) => void): void {
     for (let row = 0; row < this.length; row++) this.unmark(row, LineMark.followed);

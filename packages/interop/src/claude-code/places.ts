@@ -17,7 +17,7 @@ import { type LineTable, PHANTOM } from "./line-table.ts";
 export interface Place {
   /** Row above; -1 for a root. */
   row: number;
-  /** Kept lines that are in the context at this row and that it does not follow. */
+  /** Kept lines that are in the context at this row, and that are not on the row's own branch. */
   unfollowed: readonly number[];
 }
 
@@ -28,7 +28,7 @@ export const ROOT_PLACE: Place = { row: -1, unfollowed: [] };
  *
  * - lines of one answer are one entry;
  * - a boundary and its summary are one entry, and children of the summary follow the lines written between them;
- * - a line written after a compaction that follows a line it keeps follows the compaction;
+ * - a line that was written after a compaction, and has a line kept by it as its parent, follows the compaction;
  * - results of one answer, which are side by side below their calls in the file, follow one another, so that all of
  *   them are on the path of later lines.
  */
@@ -128,7 +128,7 @@ export interface Boundary {
   kept: number[];
 }
 
-/** Compactions of a file. Finding them moves each below the leaf at which it was made. */
+/** Compactions of a file. The constructor moves each boundary below the leaf at which the compaction was made. */
 export class Boundaries {
   readonly #byRow = new Map<number, Boundary>();
   readonly #bySummary = new Map<number, Boundary>();
@@ -158,7 +158,7 @@ export class Boundaries {
     return this.#bySummary.get(row);
   }
 
-  /** Returns the newest compaction above `row` that keeps the row `kept`. */
+  /** Returns the last compaction whose summary is before `row` in the file and that keeps the row `kept`. */
   keeping(kept: number, row: number): Boundary | undefined {
     return this.#byKept.get(kept)?.findLast((boundary) => boundary.summary < row);
   }
@@ -208,7 +208,8 @@ export class Boundaries {
   }
 
   /**
-   * Moves the kept lines below the summary, one after the other; other children of the summary follow the last of them.
+   * Registers the kept lines for {@link keeping}. Marks the summary and all kept lines but the last as followed, so that
+   * none of them becomes the leaf.
    */
   #relink({ summary, kept }: Boundary, table: LineTable): void {
     for (const [at, row] of kept.entries()) {
@@ -221,7 +222,7 @@ export class Boundaries {
   }
 }
 
-/** Returns the metadata of a boundary, unchanged. */
+/** Returns the metadata of a boundary, unchanged; empty when there is none. */
 export function metadataOf(line: Line): Line {
   return isRecord(line["compactMetadata"]) ? line["compactMetadata"] : {};
 }
@@ -233,7 +234,8 @@ function anchorOf(metadata: Line): string | undefined {
 }
 
 /**
- * Returns the kept rows; ids that are not in the file are skipped. Older files name only the first and the last line.
+ * Returns the kept rows; ids that are not in the file, and older summaries, are skipped. Older files name only the first
+ * and the last line: none is kept if the first is not above the last.
  */
 function keptRows(metadata: Line, table: LineTable): number[] {
   const { preservedMessages, preservedSegment } = metadata;
@@ -379,7 +381,7 @@ export class WrittenRows {
   /** Ids of parents that differ from the row's own id: those of compactions. */
   readonly #otherIds = new Map<number, string>();
   readonly #parent: ScratchColumn<Int32Array>;
-  /** Number of entries of a row; negative when no model reads any of them. */
+  /** Number of a row's own entries, without added edits; negative when no model reads any of them. */
   readonly #count: ScratchColumn<Int32Array>;
   /** Last written row; -1 before the first. */
   #lastRow = -1;
@@ -429,7 +431,7 @@ export class WrittenRows {
   /**
    * Makes the entries of a row, each under the previous one, below the row `above`.
    *
-   * @param said.own the row's own id, if its last entry has another one
+   * @param said.own id that `idOf` returns for the row; undefined if the last entry has another id
    */
   grow(
     row: number,
@@ -456,7 +458,7 @@ export class WrittenRows {
     return entries;
   }
 
-  /** Makes an entry of state after the row that was written last. */
+  /** Makes an entry after the row that was written last. The next child of that row follows it, unless it is a name. */
   behind({ id, body }: UnplacedEntry): Entry {
     const entry = entryOf(body, id, this.under(this.#lastRow), this.time.iso);
     if (body.type !== "session_info") this.#behind = id;

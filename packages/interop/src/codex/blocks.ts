@@ -165,7 +165,7 @@ export class OpenAnswer {
   }
 }
 
-/** Returns the readable part of a reasoning item, and the part that only its provider can read. */
+/** Returns the readable part of a reasoning item, and the part that only its provider can read; undefined without one. */
 export function readReasoning(item: Fields): [ContentBlock[], Fields | undefined] {
   const { id, encrypted_content } = item;
   const thinking = reasoningText(item);
@@ -346,7 +346,7 @@ function excerpt(text: string): string {
   return flat.length <= EXCERPT ? flat : `${flat.slice(0, EXCERPT).replace(LONE_SURROGATE, "")} […]`;
 }
 
-/** Returns the other fields of a compaction, without messages that are in the conversation. */
+/** Returns the other fields of a compaction, without messages of the conversation, and with the items `opaque`. */
 export function compactionDetails(
   { message: _message, replacement_history: _history, ...rest }: Fields,
   opaque: Fields[],

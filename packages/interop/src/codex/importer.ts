@@ -346,8 +346,8 @@ function takeTurn(history: ThreadHistory, line: LogicalLine): void {
 }
 
 /**
- * Adds a compaction. It names kept messages by their text, not by their position. If they are the end of the
- * conversation, they become the kept tail; else they are repeated after the compaction, as in its
+ * Adds a compaction. Codex names the kept messages by their text, not by their position. If they are the end of the
+ * conversation, they become the kept tail; else they are repeated after the compaction, as in the line's
  * `replacement_history`.
  */
 function takeCompacted(history: ThreadHistory, line: LogicalLine): void {

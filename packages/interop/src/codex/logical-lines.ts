@@ -52,7 +52,7 @@ function basesOf(file: RolloutFile, library: RolloutLibrary, issues: ImportIssue
   return bases.reverse();
 }
 
-/** Returns the thread from which an old file was copied. */
+/** Returns the file from which an old fork was copied; undefined for no fork, and for a missing original (an issue). */
 function originalOf(
   file: RolloutFile,
   library: RolloutLibrary,
@@ -124,7 +124,7 @@ function isBehind(
   return offset >= endOffset;
 }
 
-/** Returns an id from the file, shortened, with printable characters only. */
+/** Returns an id from the file, at most 64 characters, with `?` for unusual ones. */
 const shown = (id: string): string => id.replace(/[^\w.-]+/g, "?").slice(0, 64);
 
 /** A line in the history of a thread, in any of its files. */
@@ -133,7 +133,7 @@ export interface LogicalLine extends RolloutLine {
   seed: string;
   /** Line number in the imported file, from 1; null for a line of another file. */
   lineNumber: number | null;
-  /** True when another thread wrote it first. */
+  /** True for a line that another file wrote first: one that this file continues, or of which it has a copy. */
   isInherited: boolean;
 }
 

@@ -20,7 +20,7 @@ export class RolloutFile {
   /** Payload of the first header; empty when there is none. */
   readonly meta: Fields;
   readonly timestamp: string | undefined;
-  /** True when the file has at least one line of a rollout. */
+  /** True when one of the first 50 lines is a line of a rollout. */
   readonly isRollout: boolean;
 
   constructor(source: SourceFile) {
@@ -73,7 +73,7 @@ function idsInName(path: string): { thread?: string; segment?: string } {
 export const textOf = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
 
-/** Returns the first lines of a rollout, up to its header. */
+/** Returns the first lines of a rollout, up to its header; at most 50. */
 function beginningOf({ view }: SourceFile): RolloutLine[] {
   const lines: RolloutLine[] = [];
   for (const { value } of firstLines(view)) {
@@ -101,7 +101,7 @@ export class RolloutLibrary {
     this.scratch = siblings.scratch ?? new ScratchSpace();
   }
 
-  /** Opens the file with this id: of a segment, or the first file of a thread. */
+  /** Opens the file with this id: of a segment, or the first file of a thread. Undefined when it cannot be opened. */
   open(segment: string): RolloutFile | undefined {
     this.#paths ??= pathsById(this.#siblings.files);
     const path = this.#paths.get(segment);
@@ -109,7 +109,7 @@ export class RolloutLibrary {
     return source && new RolloutFile(source);
   }
 
-  /** Returns the newest name of a thread. */
+  /** Returns the newest name of a thread; undefined when it has none. */
   nameOf(threadId: string): string | undefined {
     this.#names ??= this.#readNames();
     return this.#names.get(threadId);
@@ -198,7 +198,7 @@ export function kindOfRollout({ type, payload }: RolloutLine): string {
   return typeof payload["type"] === "string" ? `${type}/${payload["type"]}` : type;
 }
 
-/** Returns the texts of an item's content, joined. */
+/** Returns the texts of an item's content, joined by newlines; empty when there are none. */
 export function itemText({ content }: Fields): string {
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return "";

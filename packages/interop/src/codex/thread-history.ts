@@ -126,8 +126,8 @@ export class ThreadHistory {
   }
 
   /**
-   * Moves the leaf back by a number of turns, at most to the beginning, and returns the number of turns undone. These
-   * stay as a branch.
+   * Moves the leaf back by a number of turns, at most to the start of the first turn, and returns the number of turns
+   * undone. These stay as a branch.
    */
   rollBack(turns: number): number {
     this.flush();
@@ -138,7 +138,10 @@ export class ThreadHistory {
     return undone;
   }
 
-  /** Adds usage to the open answer, or keeps it for a compaction. */
+  /**
+   * Adds usage to the open answer, and ends the answer. Without an open answer, keeps the usage for a compaction. If an
+   * earlier import wrote the answer without usage, the usage becomes a separate entry.
+   */
   bill(billed: Billed): void {
     const answer = this.#answer;
     if (answer) {
@@ -150,7 +153,10 @@ export class ThreadHistory {
     this.#loose = { ...billed, id: this.id, time: this.time };
   }
 
-  /** Returns the usage of the current compaction. */
+  /**
+   * Returns the usage of the current compaction; undefined when none is kept, when it is of another response, or when an
+   * earlier import wrote it.
+   */
   takeBill(responseId: unknown): Usage | undefined {
     const loose = this.#loose;
     if (
@@ -192,7 +198,7 @@ export class ThreadHistory {
   }
 }
 
-/** Number of newest entries whose text is kept. */
+/** Minimum number of newest entries whose text is kept; at twice this number, the older ones are dropped. */
 const REMEMBERED = 256;
 
 /**
@@ -262,7 +268,7 @@ class Trail {
     this.#runStart = undefined;
   }
 
-  /** Moves back by this number of user turns, or to the beginning; returns the number of undone turns. */
+  /** Moves back by this number of user turns, at most to the start of the first; returns the number of undone turns. */
   rollBack(turns: number): number {
     const taken = Math.min(turns, this.#before.length);
     if (taken === 0) return 0;
@@ -314,7 +320,7 @@ class UsageBook {
   #hasRecords = false;
   #lastTotal: number | undefined;
 
-  /** Reads usage from a `token_usage_record`. */
+  /** Reads usage from a `token_usage_record`; undefined when it has none. */
   readRecord(payload: Fields): Billed | undefined {
     if (!isRecord(payload["usage"])) return undefined;
     this.#hasRecords = true;
@@ -325,7 +331,7 @@ class UsageBook {
     };
   }
 
-  /** Reads usage from a `token_count` event; undefined when it repeats an earlier one. */
+  /** Reads usage from a `token_count` event; undefined if it repeats an earlier one, has none, or the file has records. */
   readCount({ info }: Fields): Billed | undefined {
     if (this.#hasRecords || !isRecord(info) || !isRecord(info["last_token_usage"])) return undefined;
     const total = isRecord(info["total_token_usage"]) ? info["total_token_usage"]["total_tokens"] : undefined;

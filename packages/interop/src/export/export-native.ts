@@ -53,7 +53,7 @@ export const nativeSessionId = (agent: NativeAgent, id: string): string => TARGE
 /** Options of {@link exportNative}. */
 export interface NativeOptions {
   agent: NativeAgent;
-  /** Last entry of the path. Default: the leaf. */
+  /** Last entry of the path. Default: the leaf. Null is before the first entry: there is nothing to export. */
   at?: string | null | undefined;
   /** Redaction, as in `ExportOptions`. */
   redact?: Redact | undefined;
@@ -78,8 +78,9 @@ export interface NativeReport {
 
 /**
  * Writes the path to one entry as a session file of another agent; each piece is a line. Compactions have the agent's own form,
- * and each call is followed by its results. Signed and encrypted reasoning is written only for an agent of its provider. The
- * whole tree must be loaded (`await session.load()`).
+ * and each call is followed by its results. A file of Claude Code or Codex has signed and encrypted reasoning only of its own
+ * provider; a file of Pi has all signed reasoning, and no encrypted reasoning of Codex. The whole tree must be loaded
+ * (`await session.load()`).
  *
  * @throws EspalierError `unknown-entry`; `empty-context` when no model reads anything on the path; both before the
  * first piece

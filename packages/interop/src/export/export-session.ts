@@ -38,8 +38,8 @@ export type ExportFormat =
 export interface ExportOptions {
   format: ExportFormat;
   /**
-   * Last entry of the path. Default: the leaf. `json` and `jsonl` have the whole session unless it is given; then they
-   * have the path and the entries attached to it.
+   * Last entry of the path; null for the empty path before the first entry. Default: the leaf. `json` and `jsonl` have
+   * the whole session unless it is given; then they have the path and the entries attached to it.
    */
   at?: string | null | undefined;
   /**
@@ -57,7 +57,8 @@ export interface ExportOptions {
 /**
  * Writes a session as text, in pieces of about one entry each. The same log always gives the same text, for a running
  * session and for one that was opened again. The whole tree must be loaded (`await session.load()`). Returns the number
- * of entries in the text: those of the file, of the path, or of the context.
+ * of entries in the text: for `json` and `jsonl` those written, for `markdown` those shown, for a request those of the
+ * context.
  *
  * @throws EspalierError `unknown-entry`; for requests `empty-context`; both before the first piece
  */
@@ -76,7 +77,7 @@ export function* exportSession(
 }
 
 /**
- * Names the entries that a document for people, or a session of one path, leaves out of the session: `12 entries of other
+ * Names the entries that a document for people, or a `json` or `jsonl` of one path, does not have: `12 entries of other
  * branches`; empty when it has all of them, and for requests.
  *
  * @throws EspalierError `unknown-entry`
@@ -93,9 +94,9 @@ export function omittedEntries(
 }
 
 /**
- * Writes lines of the session format. Lines are the log's own bytes; redacted lines are written again. A redacted
- * export has only the position of an unreadable line, because its secrets cannot be recognized. Returns the number of
- * entries.
+ * Writes lines of the session format. Entries are the log's own bytes; the header, and every line of a redacted export,
+ * are written again. A redacted export has only the position of an unreadable line, because its secrets cannot be
+ * recognized. Returns the number of entries.
  */
 function* exportJsonl(source: ExportSource, rows: readonly number[]): Generator<string, number> {
   const { tree, header } = source;
@@ -177,8 +178,8 @@ function* exportRequest(source: ExportSource, format: RequestFormat<object>): Ge
 }
 
 /**
- * Returns a redacted context. Reasoning that was signed after a changed text is left out, because it can no longer be
- * sent.
+ * Returns a redacted context. From the first changed message on, each message is marked as after a change
+ * (`prefixChanged`), so that the request leaves out signed reasoning, which can no longer be sent.
  */
 function redactContext(context: SessionContext, redactor: Redactor): SessionContext {
   let changed = false;

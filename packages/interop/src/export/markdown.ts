@@ -35,10 +35,10 @@ import { cutText } from "@espalier/summarizer";
 import type { ExportSource } from "./source.ts";
 
 /**
- * Writes a document for people: front matter, a title, then one section for each entry of the path, or of all branches.
+ * Writes a document for people: front matter, a title, then one section for each shown entry of the path, or of all branches.
  * Prompts and answers are written as Markdown; their headings are below those of the document. Thinking, results,
- * arguments, state of agents and output of shells are in fences; all but thinking are cut at 2,000 characters, with the
- * number of omitted characters. Returns the number of entries in the document.
+ * arguments, state of agents, output of shells and messages of errors are in fences; all but thinking and messages of errors
+ * are cut at 2,000 characters, with the number of omitted characters. Returns the number of entries in the document.
  *
  * @param all true: all branches instead of one path, and also bookkeeping of agents
  */
@@ -80,7 +80,7 @@ export function* exportMarkdown(source: ExportSource, all: boolean): Generator<s
 export interface OmittedEntries {
   /** Entries of other branches. */
   branches: number;
-  /** Entries of the path that are bookkeeping of agents. */
+  /** Entries of the path that are bookkeeping of agents, without those that have a label: these are shown. */
   bookkeeping: number;
 }
 
@@ -100,7 +100,7 @@ export function omittedFromPath({ tree, endRow }: ExportSource): OmittedEntries 
   return omitted;
 }
 
-/** Names omitted entries for people: `12 entries of other branches`, `3 of bookkeeping`; empty when there are none. */
+/** Names omitted entries for people: `12 entries of other branches`, `3 entries of bookkeeping`; empty when there are none. */
 export function phrasesOf({ branches, bookkeeping }: OmittedEntries): string[] {
   const count = (entries: number) => formatMany(entries, "entry", "entries");
   return [
@@ -143,10 +143,10 @@ function section(
   return `\n## ${told.heading}${named}\n\n${[meta, ...told.paragraphs.filter((text) => text !== "")].join("\n\n")}\n`;
 }
 
-/** A run of entries without a fork, and the entry in another section that it follows. */
+/** A run of entries along one branch, and the entry of another section that the run follows. */
 interface BranchSection {
   rows: number[];
-  /** Row that it follows; -1 for a run that begins the session. */
+  /** Row that the run follows; -1 for a run that begins at the root. */
   after: number;
 }
 
@@ -286,8 +286,8 @@ function renderEntry(entry: Entry): MarkdownEntry | undefined {
 }
 
 /**
- * Maximum number of shown characters of a tool's result, a call's arguments or a shell's output; the number of the
- * others is shown.
+ * Maximum number of shown characters of a text in a tool's result, a call's arguments, an agent's state or a shell's
+ * output; the number of the others is shown.
  */
 const SHOWN = 2_000;
 
@@ -316,7 +316,7 @@ function messageParagraphs(message: ContextMessage): string[] {
   }
 }
 
-/** Returns a result in a fence. It is cut, because a result can have any length. */
+/** Returns each text of a result in a fence, cut because it can have any length; `(no output)` for an empty result. */
 function resultParagraphs(message: ToolResultMessage): string[] {
   const paragraphs = contentBlocks(message).map((block) =>
     block.type === "text" ? fenced(cutText(fieldText(block.text), SHOWN)) : blockParagraph(block),
@@ -416,7 +416,7 @@ function fenced(text: string, language = ""): string {
   return `${fence}${language}\n${lines}\n${fence}`;
 }
 
-/** Returns a short text within a line, as code. */
+/** Returns a short text within a line, as code, with `'` for each backtick; a question mark for an empty text. */
 function inline(text: unknown): string {
   const line = plainLine(fieldText(text)).replaceAll("`", "'");
   return line === "" ? "`?`" : `\`${line}\``;

@@ -25,12 +25,13 @@ import type { ExportSource } from "./source.ts";
 
 /** Rules of another agent's file for the messages of a path. */
 export interface PathRules {
-  /** Name of the agent. Custom messages under this name may stay between a call and its result. */
+  /** Name of the agent. Custom messages whose type begins with it and a dot may stay between a call and its result. */
   agent: string;
   /** Returns whether the agent can send this reasoning of an answer again. */
   acceptsThinking(block: AssistantBlock & { type: "thinking" }, answer: AssistantMessage): boolean;
-  /** Maximum length of a call's id, and of a tool's name, in characters. */
+  /** Maximum length of a call's id, in characters. */
   callIdLength: number;
+  /** Maximum length of a tool's name, in characters. */
   toolNameLength: number;
   /** Returns whether a custom message describes the tools and settings of another agent. */
   isForeignContext(customType: string): boolean;
@@ -45,7 +46,7 @@ export interface PathItem {
   message?: ContextMessage;
   /** Position of the entry on the path; for a result the position of its call. */
   position: number;
-  /** True for a result that replaces a missing one: the message is not the entry's own. */
+  /** True for a result that replaces a missing one, or one that an edit removed: the message is not the entry's own. */
   isMade?: boolean;
   /** For a compaction: items before it that the model still reads. */
   kept?: PathItem[];
@@ -53,7 +54,8 @@ export interface PathItem {
 
 /**
  * Prepares the path of a source for another agent's file, root first. Edits are applied, each call is followed by its results,
- * and content that the agent cannot read is left out. Each difference is an issue; its `path` is the id of the first entry.
+ * and content that the agent cannot read is left out. Adds an issue for each difference; the `path` of an issue is the id of
+ * the first entry that has it.
  */
 export function preparePath(source: ExportSource, rules: PathRules, issues: FormatIssues): PathItem[] {
   const path = source.pathRows().map((row) => source.tree.entryAt(row));
@@ -79,7 +81,7 @@ export function preparePath(source: ExportSource, rules: PathRules, issues: Form
   return whole;
 }
 
-/** Differences between a path and its form in another agent's file, also those that several agents share. */
+/** Messages for differences between a path and its form in another agent's file that several writers report. */
 export const PATH_DIFFERENCES = {
   shellCommand: "A command of the user's shell becomes a text of the user.",
   toolData: "Data of a tool that no model reads is left out.",
@@ -106,7 +108,7 @@ interface PathFacts {
   keptFrom: ReadonlyMap<number, number>;
   /** Positions of the edits that remove an entry from the context, by the position of the entry. */
   removals: ReadonlyMap<number, readonly number[]>;
-  /** Positions of the newest edit of each entry. */
+  /** Position of the newest edit of an entry, by the position of the entry. */
   newest: ReadonlyMap<number, number>;
 }
 
@@ -144,7 +146,7 @@ function isRemoved(
 
 /**
  * Messages of a path, by position, as if nothing was compacted. If a compaction is between an entry and the edit that removes
- * it, the entry stays in the file, and the compaction does not keep it.
+ * it, the entry stays in the file, and the compaction does not keep it. With `keepsEntries`, all removed entries stay.
  */
 function messagesOf(
   path: readonly Entry[],
@@ -193,7 +195,10 @@ function isIncluded(
   return true;
 }
 
-/** Items that a compaction keeps: from its first kept entry on, without removed ones. */
+/**
+ * Items that a compaction keeps: from its first kept entry on, without other compactions, and without those that an edit
+ * before the next compaction removes.
+ */
 function keptAt(items: readonly PathItem[], at: number, facts: PathFacts): PathItem[] {
   const { position } = items[at]!;
   const from = facts.keptFrom.get(position)!;
@@ -215,7 +220,7 @@ interface OpenAnswer {
   calls: { id: string; call: ToolCallBlock }[];
 }
 
-/** Makes each pair of call and result whole, and each answer valid for its provider. */
+/** Makes each pair of call and result whole, and each answer valid for the other agent. */
 class PairedItems {
   readonly #items: readonly PathItem[];
   readonly #facts: PathFacts;
@@ -287,7 +292,10 @@ class PairedItems {
     if (calls.length > 0) this.#open = { item, calls };
   }
 
-  /** Blocks of an answer: texts come before calls, and reasoning is included if the agent accepts it. */
+  /**
+   * Blocks of an answer. Texts come before calls, blank ones are left out, and reasoning is included if the agent accepts
+   * it. Ids of calls and names of tools become valid.
+   */
   #blocks({ entry }: PathItem, answer: AssistantMessage): AssistantBlock[] {
     const { acceptsThinking, toolNameLength } = this.#rules;
     const said: AssistantBlock[] = [];
@@ -412,7 +420,10 @@ function madeResult({ entry, position }: PathItem, call: ToolCallBlock): PathIte
   return { entry, message, position, isMade: true };
 }
 
-/** Returns whether a message has no readable content: providers refuse it. */
+/**
+ * Returns whether a message of a user, a custom message or a branch summary has only blank text: providers refuse it.
+ * False for all other roles.
+ */
 function isSilent(message: ContextMessage): boolean {
   if (message.role !== "user" && message.role !== "custom" && message.role !== "branchSummary") return false;
   if (message.role === "branchSummary") return isBlank(message.summary);
@@ -423,7 +434,7 @@ function isSilent(message: ContextMessage): boolean {
 const isBlankText = (block: ContentBlock): boolean =>
   block.type === "text" && (typeof block.text !== "string" || isBlank(block.text));
 
-/** A message without blank texts beside other content: providers refuse them. */
+/** A message without its blank texts, which providers refuse; a message whose only block is a text is unchanged. */
 function withSoundContent<Message extends ContextMessage>(message: Message): Message {
   const { content } = message as { content?: unknown };
   if (!Array.isArray(content)) return message;
@@ -435,11 +446,11 @@ function withSoundContent<Message extends ContextMessage>(message: Message): Mes
 const isOneText = ([block, ...others]: readonly unknown[]): boolean =>
   others.length === 0 && isRecord(block) && block["type"] === "text" && typeof block["text"] === "string";
 
-/** Arguments of a call as an object; another value becomes `{value}`. */
+/** Arguments of a call as an object; a missing value or null becomes `{}`, another value `{value}`. */
 const inputOf = (stored: unknown): Record<string, unknown> =>
   isRecord(stored) ? stored : stored === undefined || stored === null ? {} : { value: stored };
 
-/** Returns whether an item is that of a compaction. */
+/** Returns whether an item is a compaction. */
 export const isCompactionItem = (
   item: PathItem,
 ): item is PathItem & { entry: CompactionEntry; kept: PathItem[] } => item.kept !== undefined;

@@ -26,7 +26,8 @@ export class ExportSource {
   readonly endRow: number;
 
   /**
-   * @param at end of the path; default: the leaf. For an entry that cannot be a leaf, its nearest ancestor that can
+   * @param at end of the path; null: before the first entry; default: the leaf. For an entry that cannot be a leaf, its
+   * nearest ancestor that can
    *
    * @throws EspalierError `unknown-entry`
    */

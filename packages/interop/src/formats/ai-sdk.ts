@@ -72,7 +72,7 @@ export interface AiSdkResult {
   providerOptions?: AiSdkOptions;
 }
 
-/** A result as text, a failed result as `error-text`, a result with images as a list. */
+/** A result of one text as `text`, a failed result as `error-text`, a result with several parts or an image as a list. */
 export type AiSdkOutput =
   | { type: "text" | "error-text"; value: string }
   | { type: "content"; value: (AiSdkText | AiSdkMedia)[] };
@@ -143,8 +143,9 @@ export function toAiSdk(
 /**
  * `ModelMessage`s of the AI SDK, version 6 and later, with the parts that only the SDK has; the types only name the
  * common ones. The provider of the request is unknown here, so call ids and names have a length that all providers
- * accept (40 and 64 characters). A result of one text is `text`, of several `content`, a failed one `error-text`.
- * Images of a failed result follow in a user message.
+ * accept (40 and 64 characters). A result of one text is `text`, of several parts or an image `content`, a failed one
+ * `error-text`; `json`, `error-json` and `execution-denied` are written again if the result was read from one and still
+ * has its form. Images of a failed result follow in a user message.
  */
 export const aiSdkFormat: RequestFormat<AiSdkRequest> = nativeFormat(
   {
@@ -227,8 +228,8 @@ function render({ system, tools, turns }: Conversation): AiSdkRequest {
 }
 
 /**
- * Renders an answer. Requests for approval come after the calls, as the SDK writes them, with the call ids of the
- * request.
+ * Renders an answer. Requests for approval come after the calls, as the SDK writes them; their call ids are those that
+ * are sent. Adds each of them to `asked`: the id of the approval, and the call.
  */
 function renderAnswer(
   blocks: readonly AnswerBlock[],
@@ -252,7 +253,10 @@ function renderAnswer(
   return [...parts, ...requests];
 }
 
-/** Returns the id of a call in the request; it differs when the original was too long, invalid, or not unique. */
+/**
+ * Returns the sent id of a call. It differs from `id` if that was too long, invalid, or not unique; `id` itself if no sent
+ * id matches.
+ */
 function sentId(id: string, sent: readonly string[]): string {
   if (sent.includes(id)) return id;
   const valid = id.replace(/[^a-zA-Z0-9_-]/g, "_");
@@ -260,10 +264,9 @@ function sentId(id: string, sent: readonly string[]): string {
 }
 
 /**
- * Returns the contents of three tool messages: settled approvals, results, and pending approvals. An approval is pending
- * at the end of the messages when its call has no recorded result. Pending ones come last, because the SDK reads only the
- * last message and runs the calls approved there; the placeholder results of their calls are left out. So are approvals
- * of unknown requests, which the SDK refuses.
+ * Returns approvals of calls with a result, the results, and then approvals that the SDK has to process (only at the end
+ * of the conversation: `isEnd`). The SDK reads only the last message, runs the calls approved there, and refuses an
+ * approval whose request it does not know; such approvals are left out.
  */
 function withApprovals(
   results: readonly AiSdkResult[],
@@ -305,7 +308,7 @@ function renderResult(result: HealedResult, toolName: string): AiSdkResult {
   };
 }
 
-/** @param type type of the output in the SDK, if it is not that of a text */
+/** @param type type of the output that was read, if it is not that of a text: `json`, `error-json`, `execution-denied` */
 function renderOutput(result: HealedResult, type: unknown): object {
   const { content, isError } = result;
   const [only] = content;

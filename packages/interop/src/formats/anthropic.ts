@@ -36,7 +36,8 @@ type Fields = Record<string, unknown>;
  *
  * - `tool_result` blocks become messages of their own, before the other content of their turn
  * - documents, search results, everything from a server tool: kept as they are, and given back by `toAnthropic`
- * - fields beyond the common ones (`citations`, `caller`, `transformations`) are stored in their block
+ * - fields of a text, an image or a call beyond the common ones (`citations`, `caller`, `transformations`) are stored in
+ *   their block; those of thinking and of a result are left out, with an issue
  * - `cache_control` is for one request, not for a conversation: left out, with an issue
  */
 export function fromAnthropic(input: unknown, options: ConversationOptions = {}): ImportedConversation {
@@ -104,7 +105,7 @@ function readPrompt(system: unknown, path: string, { issues }: ConversationBuild
 /** Block types with a common form: a block of such a type without its required fields cannot be sent back. */
 const COMMON = new Set(["text", "image", "thinking", "redacted_thinking", "tool_use", "tool_result"]);
 
-/** Reads a block of a user message or of a result. */
+/** Reads a block of a user message or of a result. A block of a type without a common form is stored unchanged. */
 export function readBlock(block: Fields, path: string, issues: FormatIssues): ContentBlock[] {
   const { type, cache_control, ...fields } = block;
   if (cache_control) issues.dropped(["cache_control"], path);
@@ -121,7 +122,7 @@ export function readBlock(block: Fields, path: string, issues: FormatIssues): Co
   return [issues.opaque(FORMAT, { type, ...fields }, path)];
 }
 
-/** Reads a block of an answer. Blocks of server tools exist only in this format. */
+/** Reads a block of an answer. Blocks of server tools are stored unchanged: they exist only in this format. */
 export function readAnswerBlock(block: Fields, path: string, issues: FormatIssues): ContentBlock[] {
   const { type, ...fields } = block;
   if (type === "thinking" && typeof fields["thinking"] === "string") {
@@ -172,7 +173,7 @@ const ENVELOPE = new Set(["id", "type", "stop_sequence"]);
 /**
  * Returns the fields of an answer other than its content, if it came as a response of the API: model, usage, stop
  * reason. An answer in a request has none of them. A refusal is a failed answer: the API requires that later requests
- * leave it out. `unread` names unknown fields.
+ * leave it out. `unread` has the names of unknown fields whose value is not null.
  */
 export function answerFacts(fields: Fields): { said: Partial<AssistantMessage>; unread: string[] } {
   const { model, stop_reason, usage, ...rest } = fields;
@@ -189,8 +190,8 @@ export function answerFacts(fields: Fields): { said: Partial<AssistantMessage>; 
 }
 
 /**
- * Returns the tokens of one call. The API counts tokens read from and written to its cache separately from
- * `input_tokens`.
+ * Returns the tokens of one call; a missing count is 0. The API counts tokens read from and written to its cache
+ * separately from `input_tokens`.
  */
 function readUsage(usage: Fields): Usage {
   const count = (field: string): number => {
@@ -248,7 +249,8 @@ export const anthropicNative = nativeFormat({ ...anthropicFormat, prepare: witho
 
 /**
  * Makes a request of Anthropic's Messages API: that of `buildRequest` with `anthropicFormat`, with the blocks that only
- * this API has, if this provider wrote them. The types only name common blocks.
+ * this API has: those of users, and those of answers that the provider of the model gave. The types only name common
+ * blocks.
  *
  * For a valid conversation it gives back the input of {@link fromAnthropic}, in this normal form: content is a list of
  * blocks, the system prompt a string; a result without content says `(no output)`, `is_error` is there when true;

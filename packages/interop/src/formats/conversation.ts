@@ -47,7 +47,7 @@ export class ConversationBuilder {
     this.#timestamp = timestamp;
   }
 
-  /** Returns the fields of a request as plain JSON; a bare list is read as the field `list`. */
+  /** Returns the fields of a request as plain JSON: for a list, the list as field `list`; for any other value, none. */
   read(input: unknown, list: string): Fields {
     const plain = plainJson(input, (path) =>
       this.issues.add("malformed", "value", path, "A value that cannot be written as JSON is left out."),
@@ -55,7 +55,7 @@ export class ConversationBuilder {
     return Array.isArray(plain) ? { [list]: plain } : isRecord(plain) ? plain : {};
   }
 
-  /** Returns the messages of a request, each with its path. */
+  /** Returns the messages of a request, each with its path. A message that is not an object becomes an empty one. */
   messagesOf({ messages }: Fields): [Fields, string][] {
     if (!Array.isArray(messages))
       this.issues.add("malformed", "messages", "", "There is no list of messages.");
@@ -110,7 +110,7 @@ export class ConversationBuilder {
     });
   }
 
-  /** Adds a system prompt: before the conversation it is stored separately, later it becomes a message. */
+  /** Adds a system prompt. Before the first message it is stored separately; later it becomes a message, with an issue. */
   system(text: string, path: string): void {
     if (text === "") return;
     if (this.messages.length === 0) {
@@ -173,8 +173,8 @@ export type ConversationSource =
 export type WriteOptions = Omit<RequestOptions<unknown>, "format">;
 
 /**
- * Makes the request of a conversation in a format. For a source of messages alone, nothing before them has changed, and
- * the model is that of the last answer.
+ * Makes the request of a conversation in a format. For a source that is no session context, nothing before a message has
+ * changed, and the model is that of the last answer, or else that of the source. `options` have priority over the source.
  */
 export function writeRequest<Request>(
   source: ConversationSource,
@@ -245,7 +245,7 @@ export class FormatIssues {
     else this.#issues.set(key, { kind, field, path, count: 1, message });
   }
 
-  /** Reports fields that a session cannot store: for caching, and for the provider's own bookkeeping. */
+  /** Reports fields that are left out, because a session cannot store them: fields of one request, and unknown ones. */
   dropped(fields: Iterable<string>, path: string): void {
     for (const field of fields) {
       const name = shown(field);
@@ -253,13 +253,13 @@ export class FormatIssues {
     }
   }
 
-  /** Reports a part of a known type without its required fields; returns no block. */
+  /** Reports a part that does not have the shape of its type; returns no block. */
   misshapen(type: unknown, path: string, message = NOT_OF_SHAPE): [] {
     this.add("malformed", shown(type), path, message);
     return [];
   }
 
-  /** Stores a block unchanged that only its own format can read. */
+  /** Returns an unchanged block that only its own format can read, and reports it. */
   opaque(format: FormatName, value: Fields, path: string, provider?: string): ContentBlock {
     const type = shown(value["type"]);
     this.add("opaque", type, path, `A ${type} is kept unchanged; only requests in its own format have it.`);
@@ -275,7 +275,10 @@ export class FormatIssues {
   }
 }
 
-/** Returns a name from the input, shortened, with printable characters only. */
+/**
+ * Returns a name from the input, at most 64 characters, with each run of unusual characters as `?`; `(empty)` for an
+ * empty text, `(no name)` for a value that is not a text.
+ */
 function shown(name: unknown): string {
   return typeof name === "string" ? name.replace(/[^\w.:/ -]+/g, "?").slice(0, 64) || "(empty)" : "(no name)";
 }
@@ -285,7 +288,7 @@ const NOT_OF_SHAPE = "A part does not have the shape of its type; it is left out
 /** Reads one part of a content. */
 type PartReader = (part: Fields, path: string, issues: FormatIssues) => ContentBlock[];
 
-/** Reads a content: text, or a list of parts. */
+/** Reads a content: text, or a list of parts. Any other value is reported and gives no block. */
 export function readContent(
   content: unknown,
   path: string,
@@ -312,7 +315,7 @@ export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? val
 export const textsOf = (blocks: readonly ContentBlock[]): string[] =>
   blocks.flatMap((block) => (block.type === "text" ? [block.text] : []));
 
-/** Returns the input of a call as an object for the session. */
+/** Returns the input of a call as an object; undefined becomes `{}`, another value `{value}`, both with an issue. */
 export function readInput(input: unknown, path: string, issues: FormatIssues): Fields {
   if (isRecord(input)) return input;
   issues.add("changed", "input", path, "The input of a call is not an object; it is wrapped in one.");

@@ -79,7 +79,7 @@ function readMessage({ role, content, ...rest }: Fields, path: string, builder: 
   } else issues.add("malformed", "role", path, "A message has an unknown role; it is left out.");
 }
 
-/** Returns the origin of an answer, from another provider's reasoning in it. */
+/** Returns provider, model and API of an answer with another provider's reasoning; nothing for any other answer. */
 function originOf(content: unknown, builder: ConversationBuilder): Partial<AssistantMessage> {
   const provider = providerOf(content);
   if (provider === undefined || provider === builder.provider) return {};
@@ -146,7 +146,10 @@ function readUserPart(part: Fields, path: string, issues: FormatIssues): Content
   return type === "text" ? issues.misshapen(type, path) : [issues.opaque(FORMAT, part, path)];
 }
 
-/** Returns bytes or address of a file as text; version 7 also writes them as an object that names its kind. */
+/**
+ * Returns the base64 data or the address of a file; undefined for any other value. Version 7 also writes both as an object
+ * that names its kind.
+ */
 function bareData(data: unknown): string | undefined {
   const bare = !isRecord(data)
     ? data
@@ -196,7 +199,7 @@ interface ReadOutput {
   native: Fields;
 }
 
-/** Reads the `output` of a tool result. JSON becomes its text. */
+/** Reads the `output` of a tool result. JSON becomes its text, and so does a malformed output, with an issue. */
 function readOutput(output: unknown, path: string, issues: FormatIssues): ReadOutput {
   const { type, value, ...rest } = isRecord(output) ? output : {};
   const text = (said: string): ContentBlock[] => (said === "" ? [] : [{ type: "text", text: said }]);
@@ -278,7 +281,7 @@ function isOnly(providers: string[], options: Fields, fields: string[]): boolean
 
 /**
  * Joins two blocks if the second continues the reasoning item of the first: the SDK makes a part of each paragraph of
- * an OpenAI summary. Undefined for any others.
+ * an OpenAI summary. Undefined for other blocks, and when one of both has no text.
  */
 function joinedReasoning(first: ThinkingBlock, second: ThinkingBlock): ThinkingBlock | undefined {
   const [a, b] = [itemOf(first), itemOf(second)];

@@ -10,14 +10,14 @@ import {
 export type FormatName = "anthropic" | "openai-chat" | "openai-responses" | "ai-sdk";
 
 /**
- * Fields that only one format has: additional fields of a text, an image or a call, or the whole block in a
+ * Fields that only one format has: additional fields of a text, an image, a call or a result, or the whole block in a
  * {@link NativeBlock}. They are sent back only to their own format and, if they name a provider, only to that provider.
  * In the session file they are next to the other fields of a block; programs that do not know them read the block
  * without them.
  */
 export interface Native {
   format: FormatName;
-  /** Set for content that a provider encrypted: no other provider can read it. */
+  /** Set for content that only one provider can read, because it encrypted it, stores it, or ran its tool. */
   provider?: string;
   value: Record<string, unknown>;
 }
@@ -62,7 +62,7 @@ export function withNative<Block extends object>(
   return Object.keys(value).length === 0 ? block : { ...block, native: { format, value } satisfies Native };
 }
 
-/** Returns whether one of these blocks is a refusal of OpenAI: a text with that type in its native fields. */
+/** Returns whether a block is a refusal of OpenAI: a text, not blank, with type `refusal` in its native fields. */
 export const refusesIn = (blocks: readonly unknown[], format: FormatName): boolean =>
   blocks.some((block) => {
     if (!isRecord(block) || nativeFor(block, format)?.value["type"] !== "refusal") return false;
@@ -88,16 +88,17 @@ interface Picture {
 
 /** Functions with which an API writes common blocks that have additional fields. */
 interface NativeWriting {
-  /** Writes a text; undefined for a text that is written without its additional fields. */
+  /** Writes a text of a user, or of an answer (`isAnswer`); undefined to write it without its additional fields. */
   text(text: string, fields: Record<string, unknown>, isAnswer: boolean): object | undefined;
   picture(picture: Picture, fields: Record<string, unknown>): object;
-  /** Type of a block in an answer that belongs to the client and is sent back to any provider. */
+  /** Type of a block that is the client's although it is in an answer: it is sent back to any provider. */
   ofClient?: string;
 }
 
 /**
  * Makes a format that gives a provider its own blocks back. A block is included when its format is the format of the
- * request, its provider is the provider of the model, and, in an answer, that provider gave the answer.
+ * request, it names no provider or that of the model, and, in an answer, the provider of the model gave the answer. A
+ * block of type `ofClient` is included for any provider of the answer.
  */
 export function nativeFormat<Request>(
   base: RequestFormat<Request>,
@@ -164,9 +165,10 @@ const DEEPEST = 200;
 const CHUNK = 32_768;
 
 /**
- * Converts a value from outside to plain JSON for a session: well-formed Unicode, addresses as text, bytes as base64 (a
- * client's messages have both). `lost` receives the path of each value that JSON cannot express: functions, NaN and
- * infinities, maps and sets, keys `__proto__`, cycles, and values nested deeper than 200.
+ * Converts a value from outside to plain JSON for a session: well-formed Unicode, addresses and dates as text, bytes as
+ * base64 (a client's messages have both). `lost` receives the path of each value that JSON cannot express: functions,
+ * NaN and infinities, maps and sets, keys `__proto__`, cycles, and values nested deeper than 200. A lost field is left
+ * out, a lost element of a list becomes null.
  *
  * @param above containers around the value, outermost first
  */

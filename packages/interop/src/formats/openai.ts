@@ -303,7 +303,8 @@ export const openaiResponsesNative = nativeFormat(openaiResponsesFormat, RESPONS
 
 /**
  * Makes a request of the Responses API: that of `buildRequest` with `openaiResponsesFormat`, with the items and parts
- * that only this API has, if this provider gave them. The types only name common ones.
+ * that only this API has: those of users, and those of answers that the provider of the model gave. The types only name
+ * common ones.
  *
  * For a valid conversation it gives back the input of {@link fromOpenaiResponses}, in this normal form: no item has
  * `status`, and none but reasoning has `id`; system and developer messages are in `instructions`; each text of an
@@ -323,8 +324,8 @@ export function toOpenaiResponses(
 }
 
 /**
- * Returns the fields that mark a refusal as a failed answer, as for Anthropic; empty for other answers and for one that
- * calls tools.
+ * Returns the fields that mark a refusal as a failed answer, as for Anthropic; none for any other answer, and for a
+ * refusal that calls tools.
  */
 const refusalFacts = (blocks: readonly ContentBlock[], format: FormatName): Partial<AssistantMessage> =>
   refusesIn(blocks, format) && !blocks.some(({ type }) => type === "toolCall")
@@ -384,20 +385,20 @@ export function reasoningText(item: Fields): string {
   return (summary.length > 0 ? summary : texts("content")).join("\n\n");
 }
 
-/** Returns fields other than the common ones and the API's bookkeeping. */
+/** Returns the given fields without null values and without {@link BOOKKEEPING}. */
 function extraFields(fields: Fields): Fields {
   return Object.fromEntries(
     Object.entries(fields).filter(([field, value]) => value !== null && !BOOKKEEPING.has(field)),
   );
 }
 
-/** Returns the names of fields that will be missing, without the API's own bookkeeping. */
+/** Returns the names of fields that are left out: all except {@link BOOKKEEPING}, but with `prompt_cache_breakpoint`. */
 function unreadFields(fields: Fields): string[] {
   const unread = Object.keys(extraFields(fields));
   return fields["prompt_cache_breakpoint"] ? [...unread, "prompt_cache_breakpoint"] : unread;
 }
 
-/** Reads an image at an address, which can be a `data:` address with the image in it. */
+/** Reads an image at an address, or in a `data:` address. `detail` is stored unless it is `auto`, the default. */
 function readImage(url: string, format: FormatName, fields: Fields): ContentBlock {
   const inline = parseDataUrl(url);
   const { detail, ...rest } = fields;
@@ -407,7 +408,10 @@ function readImage(url: string, format: FormatName, fields: Fields): ContentBloc
     : stored(withNative({ type: "imageUrl", url }, format, extra));
 }
 
-/** Reads the arguments of a call, a text of the model that should be the JSON of an object. */
+/**
+ * Reads the arguments of a call, a text of the model that should be the JSON of an object. An empty or missing text
+ * becomes `{}`; any other value becomes `{value}`, with an issue.
+ */
 export function readArguments(text: unknown, path: string, issues: FormatIssues): Fields {
   const lost = (place: string) =>
     issues.misshapen(
@@ -422,7 +426,10 @@ export function readArguments(text: unknown, path: string, issues: FormatIssues)
   return { value: parsed ?? text };
 }
 
-/** Reads function tools of the Responses API. Other tools belong to a request, not to a conversation. */
+/**
+ * Reads function tools in the form of the Responses API. Other tools are left out, with an issue: they belong to a
+ * request, not to a conversation.
+ */
 function readOpenaiTools(tools: unknown, issues: FormatIssues): ToolDefinition[] {
   return listOf(tools).flatMap((tool, at): ToolDefinition[] => {
     const path = `tools[${at}]`;

@@ -16,13 +16,16 @@ import type { ImportIssues } from "./issue.ts";
 export interface KnownEntry {
   /** Number of lines of the source from which it was made. */
   lines: number;
-  /** True when it has its usage. */
+  /** True if the entry has token usage. */
   isBilled: boolean;
 }
 
 /** Results of an earlier import, with which a second import makes the same entries. */
 export interface DraftOptions {
-  /** Returns an entry that is already in the session; lines that were added to it since become a separate entry. */
+  /**
+   * Returns an entry that is already in the session; undefined for a new id. Lines that the source added to the entry
+   * since then become a separate entry.
+   */
   known?(id: string): KnownEntry | undefined;
   /** Readable summaries, by entry id, that replace those that only their provider can read. */
   summaries?: ReadonlyMap<string, string>;
@@ -56,7 +59,7 @@ export interface SessionDraft {
   header(): SessionHeader;
   /**
    * Yields the entries, parents before their children; bytes are a line to copy unchanged. The result is the same each
-   * time, but call it again only after it has ended.
+   * time for the same options, but call it again only after it has ended.
    */
   entries(options?: DraftOptions): Generator<Entry | Uint8Array, void>;
   /** Returns whether another file has an entry with this id in the same session. */
@@ -136,7 +139,7 @@ interface SourceLine<Of> {
 }
 
 /**
- * Reads a line. When a torn line and a whole one are joined, reads the whole one.
+ * Reads a line. If it is the beginning of a torn line with a whole line after it, reads the whole one.
  *
  * @param read converts a parsed value to a line of the agent; undefined for any other value
  */
@@ -152,7 +155,10 @@ export function readSourceLine<Of>(
   return salvaged ? { line, skipped: salvaged.start, issue: "salvaged" } : { line, skipped: 0 };
 }
 
-/** Yields the first lines of a file, at most 50, parsed; undefined for one that is not JSON. */
+/**
+ * Yields the first lines of a file, at most `most` (default: 50), each with its parsed value; undefined for a line that
+ * is not JSON.
+ */
 export function* firstLines(view: ByteView, most = 50): Generator<{ bytes: Uint8Array; value: unknown }> {
   let seen = 0;
   for (const { bytes } of scanLines(view, { blockSize: 1 << 16 })) {

@@ -21,7 +21,10 @@ export interface SourceTime {
   ms: number;
 }
 
-/** Reads a time; an unreadable one is replaced by the previous one, so that entries stay in order. */
+/**
+ * Reads a time: text that `Date` can parse, or epoch milliseconds. Any other value gives the previous time, `before`, so
+ * that entries stay in order.
+ */
 export function readTime(value: unknown, before: SourceTime): SourceTime {
   if (typeof value === "string") {
     const ms = Date.parse(value);
@@ -45,7 +48,8 @@ const DEEPEST = 200;
 const NO_LIMIT = { bytes: Number.POSITIVE_INFINITY };
 
 /**
- * Returns the line of an entry. Values that a session cannot store are changed; `tamed` is then called.
+ * Returns the line of an entry. Values nested too deeply become text, and keys `__proto__` are renamed; `tamed` is then
+ * called. Lone surrogates become U+FFFD, without a call.
  *
  * Entries of an importer come from parsed lines, so most can be written at once. `formatLine` is used only in case of
  * doubt, because its checks take as long as writing.
@@ -65,7 +69,7 @@ export function lineOf(entry: Entry, tamed: () => void): string {
   }
 }
 
-/** Returns whether no value is nested deeper than this; the depth itself limits the recursion. */
+/** Returns whether no value is nested deeper than `deepest`, which also limits the recursion. */
 function isShallow(value: object, deepest: number): boolean {
   if (deepest === 0) return false;
   for (const key in value) {
@@ -118,7 +122,7 @@ const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f
 /** Returns an id that is a UUID; for any other id a UUID derived from it. */
 export const uuidOf = (id: string): string => (isUuid(id) ? id : uuidFromText(id));
 
-/** Returns the UUID of a line that an export writes for an entry: the first one has the entry's own. */
+/** Returns the UUID of a line that an export writes for an entry: for the first line (`at` 0), that of the entry's id. */
 export const uuidOfLine = (entryId: string, at: number): string =>
   at === 0 ? uuidOf(entryId) : uuidFromText(`${uuidOf(entryId)}/${at}`);
 
@@ -141,7 +145,7 @@ export function idFromSource(id: string): string {
   return SOUND_ID.test(id) ? id : idFromText(id);
 }
 
-/** Returns the id of a session: that of its source, if it can be part of a file name. */
+/** Returns the id of a session: that of its source, if it can be part of a file name; else an id derived from it. */
 export function sessionIdFromSource(id: string): string {
   return isSessionId(id) ? id : idFromText(id);
 }

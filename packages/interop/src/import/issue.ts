@@ -1,6 +1,6 @@
 /**
  * Kind of an issue of an import. Those in {@link LEFT_OUT} are about lines without an entry; the others are about lines
- * with one.
+ * with one, or about the whole file.
  *
  * - `bad-line`: not JSON, or not an object; it cannot be read
  * - `torn-line`: the last line, which has no end and cannot be read: an interrupted write
@@ -19,8 +19,9 @@
  * - `unknown-type`: stored unchanged, under its own name
  * - `no-summary`: a compaction whose summary is not in the file
  * - `kept-elsewhere`: messages that a compaction keeps and that are not above it
- * - `missing-base`, `base-mismatch`: the file that this one continues
- * - `rollback`: a turn to undo that is missing
+ * - `missing-base`: the file that this one continues or copies is missing
+ * - `base-mismatch`: the file that this one continues has another length than this one records
+ * - `rollback`: more turns to undo than the conversation has
  * - `opaque-summary`: a summary that only its provider can read
  * - `content`: a part of a message that was changed
  */
@@ -55,10 +56,10 @@ export interface ImportIssue {
   kind: ImportIssueKind;
   /** First line concerned, from 1; null for an issue of the whole file. */
   line: number | null;
-  /** Entry concerned, if there is one. */
+  /** First entry concerned; null when the issue names none. */
   id: string | null;
   message: string;
-  /** Number of lines; 1 for an issue of the whole file. */
+  /** Number of occurrences. A line can have several. */
   count: number;
   /** Lines concerned, such as `3, 7-9`; empty for an issue of the whole file. */
   lines: string;
@@ -105,7 +106,7 @@ export class ImportIssues {
     if (line !== null) addToRuns(collected.runs, line);
   }
 
-  /** Returns one issue for each kind, id and message, in the order of their first occurrence. */
+  /** Returns one issue for each kind and message, in the order of their first occurrence. */
   list(): ImportIssue[] {
     return [...this.#collected.values()].map(({ kind, id, message, count, runs }) => ({
       kind,

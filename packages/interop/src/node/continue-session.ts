@@ -27,16 +27,19 @@ export interface ContinueOptions extends Omit<NativeOptions, "timestamp" | "sess
 export interface ContinuedSession extends NativeReport {
   /** Absolute path of the file. */
   file: string;
-  /** Folder in which the agent works. */
+  /** Real path of the folder in which the agent works. */
   cwd: string;
-  /** Shell command that resumes it; null for a rollout at `out`, which Codex does not find. */
+  /**
+   * Shell command that resumes it, with `cd` if the current folder is another one; null for a rollout at `out`, which
+   * Codex does not find.
+   */
   command: string | null;
 }
 
 /**
  * Writes the path to one entry as a session file of another agent, in that agent's own folder or at `out`. The file appears
- * whole or not at all, with mode 0600, and no file is overwritten. If the agent has a session with the same id, the new one
- * gets another id.
+ * whole or not at all, with mode 0600, and no file is overwritten. In the agent's own folder, the new session gets another id
+ * if the agent has a session with the usual one.
  *
  * @throws EspalierError `not-found` if the session's folder is missing, or the agent was never used here; `exists` for
  *   `out`; `unknown-entry`, `empty-context`; errors of writing a file
@@ -124,7 +127,7 @@ const localAgent = (agent: NativeAgent): LocalAgent => localAgents.find((local) 
 /** Returns the folder of an agent's sessions. */
 const sessionFolder = (agent: NativeAgent, env: Environment): string => localAgent(agent).folders(env)[0]!;
 
-/** Folder that an agent creates when it starts for the first time; undefined where it is there. */
+/** Returns the folder that an agent creates when it first starts; undefined if it exists, or the folder of sessions does. */
 function missingHome(agent: NativeAgent, env: Environment): string | undefined {
   const folder = sessionFolder(agent, env);
   const home = existsSync(folder) ? folder : dirname(folder);
@@ -142,9 +145,9 @@ function freeId(agent: NativeAgent, ownId: string, env: Environment): string {
 }
 
 /**
- * Returns the real path of the folder to work in. All folders that are missing are in one error.
+ * Returns the real path of the folder to work in. If several folders are missing, one error names all of them.
  *
- * @param agent whose own folder gets the file; undefined where that is not needed
+ * @param agent agent whose own folder gets the file; undefined for a file at another place
  * @throws EspalierError `not-found` for a folder that is missing, and for an agent that was never used
  */
 function workingFolder(folder: string, agent: NativeAgent | undefined, env: Environment): string {

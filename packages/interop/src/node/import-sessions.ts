@@ -48,7 +48,7 @@ export interface ImportOptions {
    * unchanged. Default: well-known forms of keys (`redactText`). False: everything is written unchanged.
    */
   redact?: Redact | false;
-  /** Called before each file. */
+  /** Called before each file; `index` is from 0. */
   onProgress?(progress: { path: string; index: number; total: number }): void;
 }
 
@@ -60,7 +60,8 @@ export interface ImportOptions {
  * A further import adds new content: a session is found by its source, an entry by an id that is derived from its id in
  * the source. Existing content is never changed or removed, neither in the source nor in the store.
  *
- * @throws EspalierError `not-found`, `no-room`, and errors of the store when it cannot be written
+ * @throws EspalierError `not-found`, `unreadable` (the file or folder itself), `no-room`, `exists` when both ids that a
+ * session could get are taken, and errors of the store when it cannot be written
  */
 export async function* importSessions(
   what: string,
@@ -83,7 +84,10 @@ export async function* importSessions(
   }
 }
 
-/** Imports the sessions of one file. */
+/**
+ * Imports the sessions of one file. A file without a session, or that cannot be read, gives a report with the status
+ * `skipped`; any other error is thrown. While another process writes the same session, the file is read again.
+ */
 export async function* importFile(
   { path, importer, problem }: PlannedFile,
   files: SourceFiles,
@@ -127,8 +131,9 @@ export async function* importFile(
   }
 }
 
-/** Maximum number of reads while another process writes the same session; each pause is this much longer, in ms. */
+/** Maximum number of reads while another process writes the same session. */
 const ATTEMPTS = 20;
+/** Milliseconds by which the pause grows with each read. */
 const PAUSE_MS = 20;
 
 /** Returns whether another process made the session, or appended to it, since it was read. */
@@ -219,7 +224,10 @@ function planPath(path: string, files: SourceFiles, scratch: ScratchSpace): Plan
   return [...planned, ...unreadable];
 }
 
-/** Sorts files of one agent, all of one folder or all of the agent, and assigns an importer to each. */
+/**
+ * Sorts files of one agent, at least one, and assigns the same importer to all of them. The importer can open these files,
+ * and those in the sibling folders of the first one.
+ */
 export function planAgent(
   agent: LocalAgent,
   found: readonly FoundFile[],
@@ -245,7 +253,7 @@ export function planAgent(
 export type Summarize = (messages: ContextMessage[]) => Promise<string>;
 
 /**
- * Returns readable summaries, by entry, for compactions whose summary only their provider can read: the original
+ * Returns readable summaries, by entry id, for compactions whose summary only their provider can read: the original
  * messages are still in the file. Takes a pass over the file. A failed summary is reported, and the excerpts stay.
  *
  * @param rehearse reads the source once more: a draft can be read only once
@@ -406,7 +414,7 @@ export interface FoundSessions extends Pick<LocalAgent, "agent" | "title"> {
 /**
  * Counts the sessions on this machine that a list shows only after an import: those of Claude Code and Codex. Pi's are
  * listed without an import. Files are counted by their names and never opened. Runs of sub-agents, and files that
- * continue the session of another file, are not counted.
+ * continue the session of another file, are not counted. An agent without sessions is left out.
  *
  * @param env environment variables that name the folders of agents
  * @param onUnreadable receives the agent of each folder that cannot be read

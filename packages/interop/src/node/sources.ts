@@ -31,7 +31,7 @@ export class SourceFiles {
   /** Views by path; the most recently used one comes last. */
   readonly #open = new Map<string, ClosableView>();
 
-  /** @throws EspalierError `not-found`, `unreadable` */
+  /** @throws EspalierError `not-found`, `unreadable`, `no-room` for a compressed file; reading later throws them too */
   open(path: string): SourceFile {
     const view = this.#lazyView(path);
     let digest: string | undefined;
@@ -136,8 +136,9 @@ interface ClosableView extends ByteView {
  *
  * @param path - name of the file in messages
  * @param compressed - bytes of the file
- * @throws EspalierError `unreadable` for a file that is not valid zstd, or that is too large when decompressed;
- * `no-room`; errors of reading the file
+ * @throws EspalierError `unreadable` for a file that is not valid zstd, or that is too large when decompressed: more than
+ * {@link ALWAYS_ALLOWED} and {@link RATIO} allow, or than half of the free space; `no-room` when the temporary file cannot
+ * be written; errors of reading the file
  */
 function decompressedFile(path: string, compressed: ByteView): ClosableView {
   const whole = new TemporaryFile();
@@ -229,8 +230,8 @@ export interface UnreadablePlace {
 }
 
 /**
- * Finds all files below a folder whose names are wanted, or the file itself; none for a missing path. A link to a file
- * is followed, a link to a folder is not.
+ * Finds all wanted files below a folder, or the file itself, wanted or not; none for a missing path. A link to a file is
+ * followed; a link to a folder only if it is `place`.
  *
  * @param unreadable - gets each folder and file that cannot be read, including the path itself
  */
@@ -281,7 +282,8 @@ function filesIn(folder: string): Dirent[] {
 }
 
 /**
- * Returns the time of creation. File systems that do not record it return 0: the time of the last write is then used.
+ * Returns the time of creation. The time of the last write is used if it is earlier, or if the file system does not record
+ * the creation (0).
  */
 function bornAt({ birthtimeMs, mtimeMs }: { birthtimeMs: number; mtimeMs: number }): number {
   return birthtimeMs > 0 ? Math.min(birthtimeMs, mtimeMs) : mtimeMs;
@@ -313,7 +315,11 @@ export class TemporaryFile implements PageFile {
     this.writeAt(slot * page.length, page);
   }
 
-  /** Fills `target` with the bytes at an offset. */
+  /**
+   * Fills `target` with the bytes at an offset, in bytes.
+   *
+   * @throws EspalierError `no-room`, also when there are fewer bytes
+   */
   readAt(offset: number, target: Uint8Array): void {
     for (let at = 0; at < target.length; ) {
       const read = this.#try(() => readSync(this.#handle, target, at, target.length - at, offset + at));
@@ -322,7 +328,11 @@ export class TemporaryFile implements PageFile {
     }
   }
 
-  /** Writes bytes at an offset, in bytes. */
+  /**
+   * Writes bytes at an offset, in bytes.
+   *
+   * @throws EspalierError `no-room`
+   */
   writeAt(offset: number, bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; )
       at += this.#try(() => writeSync(this.#handle, bytes, at, bytes.length - at, offset + at));

@@ -42,7 +42,12 @@ export interface Destination {
   summaries?: DraftOptions["summaries"];
 }
 
-/** Writes a session, or its new part. */
+/**
+ * Writes a session, or its new part.
+ *
+ * @throws EspalierError `exists` when both ids that the session could get are taken, or when another process created it;
+ * `moved` when another process appended to it; errors of the store
+ */
 export async function writeDraft(draft: SessionDraft, to: Destination): Promise<ImportReport> {
   const { id, log } = await findSession(to.store, draft);
   if (!log) return create(draft, id, to);
@@ -73,7 +78,10 @@ async function create(draft: SessionDraft, id: string, to: Destination): Promise
   }
 }
 
-/** Reads up to the first item that a model reads. Undefined without one: notes alone are no conversation. */
+/**
+ * Reads up to the first entry that a model reads, or the first copied line. Undefined without one: notes alone are no
+ * conversation.
+ */
 function untilSaid(items: Generator<Entry | Uint8Array, void>): (Entry | Uint8Array)[] | undefined {
   const first: (Entry | Uint8Array)[] = [];
   for (let next = items.next(); !next.done; next = items.next()) {
@@ -158,17 +166,17 @@ export interface ImportReport {
   /** File from which the session was read. */
   source: string;
   agent: string | null;
-  /** File of the imported session; null when nothing was written. */
+  /** File of the imported session; null when there is none (`skipped`). */
   file: string | null;
-  /** Id of the imported session. */
+  /** Id of the imported session; null when there is none. */
   sessionId: string | null;
-  /** Name of the session, or else its first prompt, as in a list. */
+  /** Name of the session, or else its first prompt, as in a list; null when it has neither. */
   title: string | null;
-  /** Time of its last entry, ISO 8601. */
+  /** Time of the session's last entry, ISO 8601; null when it is unknown. */
   updatedAt: string | null;
-  /** Working folder of the agent. */
+  /** Working folder of the agent; null when it is unknown. */
   cwd: string | null;
-  /** The session that this one was forked from, or that started it as a sub-agent. */
+  /** The session that this one was forked from, or that started it as a sub-agent; null when there is none. */
   parent: ParentLink | null;
   /**
    * `unchanged`: the session already had all of it. `skipped`: there was nothing to import; the issues have the reason.
@@ -184,7 +192,7 @@ export interface ImportReport {
   issues: ImportIssue[];
 }
 
-/** Makes the report of a file without a session. */
+/** Makes the report of a file without an imported session. */
 export function skippedReport(source: string, agent: string | null, issues: ImportIssue[]): ImportReport {
   return {
     source,
@@ -222,7 +230,7 @@ async function addMissing(
   let lines = 0;
   let batch: string[] = [];
   let size = 0;
-  /** Appends the batch, unless another writer has appended too. After a crash, the next import adds the rest. */
+  /** Appends the batch; throws `moved` if another writer has appended too. After a crash, the next import adds the rest. */
   const flush = async (): Promise<void> => {
     if (batch.length > 0) await log.append(batch, { durability: "fsync", ifUnchanged: true });
     batch = [];
@@ -272,8 +280,8 @@ function timeIn(timestamp: string | undefined): number {
 }
 
 /**
- * Returns the entry in a copied line. An entry of which only the position is readable is kept, because its children
- * need it.
+ * Returns the entry in a copied line; undefined when it has none. An entry of which only the position is readable is
+ * returned as damaged, because its children need it.
  */
 function entryIn(bytes: Uint8Array): Entry | undefined {
   const line = readSessionLine(bytes);
@@ -293,8 +301,8 @@ function knownEntry(tree: Tree, id: string): KnownEntry | undefined {
 }
 
 /**
- * Returns the readable entry with this id. Reads the line each time: a tree would keep thousands of entries of any
- * length in memory.
+ * Returns the entry with this id; undefined when it is missing or unreadable. Reads the line each time: a tree would keep
+ * thousands of entries of any length in memory.
  */
 function entryOfId(tree: Tree, id: string): Entry | undefined {
   const row = tree.index.rowOf(id);
@@ -311,6 +319,8 @@ interface ImportedEntry {
 /**
  * Finds the session to which a draft was written before, opened for reading, or else the id that it gets: a different
  * one if a session of another origin has its usual id.
+ *
+ * @throws EspalierError `exists` when sessions of other origins have both ids
  */
 async function findSession(
   store: SessionStore,
@@ -329,7 +339,7 @@ async function findSession(
   );
 }
 
-/** Returns the line of a draft's entry, without secrets; a change of the content is added to the draft's report. */
+/** Returns the line of a draft's entry, without secrets. Removed secrets and changed values are issues of the draft. */
 function draftLine(entry: Entry, { issues }: SessionDraft, redactor: Redactor | undefined): string {
   const written = redactor ? redactEntry(entry, redactor) : entry;
   if (written !== entry) issues.add("content", null, "A text that looks like a key was removed.", entry.id);

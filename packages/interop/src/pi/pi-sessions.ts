@@ -98,7 +98,7 @@ function draftOf(source: SourceFile, header: SessionHeader, scratch: ScratchSpac
   };
 }
 
-/** Yields the lines of a file in the current version, without its header; returns the number of lines. */
+/** Yields the lines of a file in the current version, without its header; returns the number of lines that are not blank. */
 function* copiedLines(
   view: ByteView,
   header: SessionHeader,
@@ -340,7 +340,7 @@ class PiEntries {
     return this.#withoutSecrets(entry);
   }
 
-  /** A compaction names the first entry from which on all that the file has stays. */
+  /** A compaction whose first kept entry is the first one from which on the file has only kept entries. */
   #compaction({ entry, kept, position }: PathItem & { kept: PathItem[] }): Entry | undefined {
     if (!compaction.is(entry)) return undefined;
     const { items } = this.#session;
