@@ -82,7 +82,7 @@ export interface GrowthPoint {
   bite?: true;
 }
 
-/** Size of the context along a path, with the tokens that each compaction removed. */
+/** Size of the context along a path, with the sizes before and after each compaction and edit. */
 export interface ContextGrowth {
   /** Number of entries on the path. */
   steps: number;
@@ -205,7 +205,7 @@ export function tokensOf(messages: readonly ContextMessage[]): TokenCounts {
 
 export const sumTokens = (counts: TokenCounts): number => counts.reduce((sum, count) => sum + count, 0);
 
-/** Kind of a message's text, by role. */
+/** Kind of a message's text, by role; `user` for all other roles. */
 const OF_ROLES = new Map(
   Object.entries<TokenKind>({
     compactionSummary: "summary",
@@ -262,7 +262,7 @@ export interface CompactionView {
    * an extension, was extracted from the messages, or was made by another program.
    */
   prompts: string[] | null;
-  /** US dollars; null if the cost is not recorded. */
+  /** US dollars; null if the cost is 0 or not recorded. */
   cost: number | null;
   /** Effect on the provider's prompt cache. */
   cache: CacheForecast;
@@ -303,7 +303,10 @@ export function compactionAt(tree: Tree, row: number): CompactionView {
   };
 }
 
-/** Returns the context of the model before the compaction. */
+/**
+ * Returns facts about the context of the model before a compaction: its tokens by kind, the rows of its entries without
+ * compactions, and the row of the compaction in it (-1 if there is none).
+ */
 function spanBefore(tree: Tree, row: number) {
   const window = pathWindowAt(tree, tree.index.parent(row));
   const tokens = noTokens();
@@ -337,12 +340,13 @@ export interface SummaryOrigin {
   row: number;
   /** Share of the line's words that the entry contains, weighted by rarity, from 0 to 1. */
   score: number;
-  /** Part of the entry with most of these words. */
+  /** Part of the entry, about 160 characters around the shared word with the highest weight; one line. */
   snippet: string;
 }
 
-/** Maximum number of origins, and the minimum score of an origin. */
+/** Maximum number of origins. */
 const BEST = 5;
+/** Score above which an entry is an origin. */
 const LEAST = 0.15;
 
 /** Minimum length of a word. Shorter words are in nearly every text. */
@@ -352,13 +356,16 @@ const SHORTEST_WORD = 3;
 const NAME = /[\d_./$-]/;
 const NAME_WEIGHT = 3;
 
-/** Number of characters around the first rare word. */
+/** Maximum number of characters of a snippet: half of them before a word, half from its beginning on. */
 const SNIPPET = 160;
 
 /**
  * Returns the entries from which a line of a compaction's summary most likely comes, best first. Candidates are the
- * covered entries that share words with the line; rare words count more. If the summary updates an older one, the
- * entries of the older one are candidates too.
+ * covered entries that share words with the line; rare words, and names of code and files, count more. If the summary
+ * updates an older one, the entries of the older one are candidates too. Returns at most 5 entries, each with a score above
+ * 0.15; none for a line without words of at least 3 characters.
+ *
+ * @throws EspalierError `unknown-entry` if the row is not a compaction
  */
 export async function originsOf(tree: Tree, compactionRow: number, line: string): Promise<SummaryOrigin[]> {
   const words = [...new Set(wordsOf(line))];
@@ -397,7 +404,7 @@ async function sharersOf(tree: Tree, rows: readonly number[], words: readonly st
   return sharers;
 }
 
-/** Returns the weight of each word: the rarer among the entries, the higher. */
+/** Returns the weight of each word: the rarer among the entries, the higher; three times as high for a {@link NAME}. */
 function weightsOf(words: readonly string[], sharers: readonly Sharer[]): Map<string, number> {
   const seen = new Map<string, number>();
   for (const { shared } of sharers) for (const word of shared) seen.set(word, (seen.get(word) ?? 0) + 1);

@@ -30,7 +30,7 @@ export interface EntryGist {
   text: string;
   /** Names of the tools that an answer calls; for a result, the name of its tool. */
   tools: string[];
-  /** Estimated size of the entry for the model: characters / 4. */
+  /** Estimated tokens of the entry for the model, characters / 4; 0 if the model reads nothing of it. */
   tokens: number;
   /** US dollars that a provider billed for it; 0 if unknown. */
   cost: number;
@@ -92,14 +92,17 @@ function gistOfMessage(said: ContextMessage): string {
   return block?.type === "thinking" ? fieldText(block.thinking) : "";
 }
 
-/** Returns the first argument of a call that is text: a path, a command, a question. */
+/**
+ * Returns the first argument of a call that is text (a path, a command, a question), on one line. Without one, returns all
+ * arguments as JSON; empty if they are not an object.
+ */
 export function gistOfCall({ arguments: given }: { arguments: unknown }): string {
   if (typeof given !== "object" || given === null) return "";
   const text = Object.values(given).find((value) => typeof value === "string" && value.trim() !== "");
   return typeof text === "string" ? oneLine(text) : oneLine(jsonText(given));
 }
 
-/** Returns the text of an entry that is not a message. */
+/** Returns the text of an entry that is not a message. An invalid entry, or one without a text, shows its fields as JSON. */
 export function gistOfFields(entry: Entry): string {
   if (customMessage.is(entry)) return messageText({ ...entry, role: "custom", timestamp: 0 });
   if (contextEdit.is(entry)) {
@@ -136,8 +139,8 @@ const GISTS = new Map(
 export const titleIn = (data: unknown): string => fieldText((data as { title?: unknown } | null)?.title);
 
 /**
- * Removes headings from a summary, and the mark of an empty section. All summaries begin with the same headings, so the
- * text after them is more useful.
+ * Returns the first 4,000 characters of a summary without headings and without the marks of empty sections. All summaries
+ * begin with the same headings, so the text after them is more useful.
  */
 export const withoutHeadings = (text: string): string =>
   text.slice(0, LOOKED_AT).replace(/^(?:#+ .*|\s*(?:[-*] )?(?:\[[ x]\] )?"?\(none\)"?\.?\s*)$/gim, " ");
@@ -145,7 +148,7 @@ export const withoutHeadings = (text: string): string =>
 /** Maximum number of characters that are read, since a gist shows only the beginning. */
 const LOOKED_AT = 4_000;
 
-/** Returns one line of at most this many code points, without control characters. */
+/** Returns one line of at most `length` code points (default: 200), without control characters. */
 export function oneLine(text: string, length = LENGTH): string {
   return cutLine(plainLine(text.slice(0, LOOKED_AT)), length);
 }
@@ -160,7 +163,10 @@ export function billOf(entry: Entry): UsageTotals | undefined {
   return bill;
 }
 
-/** Returns the whole text of an entry, including calls with their arguments; empty if the model reads nothing of it. */
+/**
+ * Returns the whole text of an entry, including calls with their arguments; empty for an invalid entry, and if the model
+ * reads nothing of it.
+ */
 export function textOfEntry(entry: Entry): string {
   const kind = kindOf(entry);
   if (kind.problem?.(entry)) return "";

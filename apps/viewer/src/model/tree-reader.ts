@@ -38,14 +38,14 @@ export type TreeReader = ReturnType<typeof treeReader>;
 
 /**
  * Requests of a page about a session. They are answered from the session's bytes if the page has them, else over HTTP,
- * with equal results. Every method throws `unknown-entry` for a missing row.
+ * with equal results. A method throws `unknown-entry` for a missing row; ranges of rows may go beyond the last one.
  */
 export type SessionReader = Omit<TreeReader, "tree">;
 
 /**
- * Makes the reader of a tree. Rows and ends of ranges are numbers; a row of -1 is the place before the first entry.
+ * Makes the reader of a tree. For `context`, `growth` and `rules`, a row of -1 is the place before the first entry.
  *
- * @param rowsWith makes searches faster
+ * @param rowsWith finds the rows that a search has to read. Default: all rows
  */
 export function treeReader(tree: Tree, rowsWith?: RowFinder) {
   const known = (row: number): number => {
@@ -115,6 +115,7 @@ export interface CompactionMark {
   id: string;
   /** Row of the first entry that it keeps; its own row if it keeps none, or none that exists. */
   firstKeptRow: number;
+  /** Tokens of the context before the compaction; 0 if no number is recorded. */
   tokensBefore: number;
 }
 
@@ -130,7 +131,7 @@ export interface EditMark {
 export interface SessionFacts {
   id: string;
   name: string | null;
-  /** The name, else the first prompt, else the id. */
+  /** The name, else the first prompt, else `No prompt yet`. */
   title: string;
   cwd: string;
   /** ISO 8601; empty without a header. */
@@ -218,7 +219,10 @@ const MOST = 200;
 const BEFORE = 40;
 const AFTER = 160;
 
-/** Finds the rows of a log whose lines may have a text of ASCII letters, in any case, without parsing them. */
+/**
+ * Finds the rows of a log whose lines may have a text, in any case, without parsing them. The text has only ASCII letters,
+ * digits, `_`, `.` and `-`.
+ */
 export type RowFinder = (tree: Tree, text: string, signal?: AbortSignal) => Promise<Iterable<number>>;
 
 export interface FindOptions {
@@ -228,7 +232,7 @@ export interface FindOptions {
   signal?: AbortSignal;
 }
 
-/** Finds entries of the conversation that contain a text, ignoring case. */
+/** Finds entries of the conversation that contain a text, ignoring case and surrounding space; none for an empty text. */
 export async function findText(
   tree: Tree,
   query: string,
@@ -260,7 +264,7 @@ export async function findText(
   return { rows: rows.reverse(), newest };
 }
 
-/** Letters of a word by which lines are chosen: shorter ones are in most lines. */
+/** Minimum length of a word by which rows are chosen: shorter ones are in most lines. */
 const SHORTEST = 3;
 
 /** Returns the longest part of a text that every JSON writer leaves unchanged; empty without one. */
@@ -273,8 +277,9 @@ export interface BranchEnd {
   id: string;
   /** Label of the last entry; empty without one. */
   label: string;
-  /** Text of its last message, on one line. */
+  /** Text of the branch's last message, on one line. */
   text: string;
+  /** Time of that message, ISO 8601. */
   timestamp: string;
 }
 
@@ -296,9 +301,11 @@ export interface SpendingPoint {
   timestamp: string;
   /** US dollars so far. */
   cost: number;
-  /** Tokens so far: uncached input, cached input, output. */
+  /** Tokens so far that were not read from the cache, with those written to it. */
   input: number;
+  /** Tokens so far that were read from the cache. */
   cached: number;
+  /** Tokens of answers so far. */
   output: number;
 }
 

@@ -24,7 +24,10 @@ import { ViewerError } from "./viewer-error.ts";
 
 /** A session in the list of a page. */
 export interface ListedForPage extends Omit<ListedSession, "ref"> {
-  /** Key of the session in addresses: its id, with a suffix if several files have the id. */
+  /**
+   * Key of the session in addresses: its id, or a digest of its file if the id cannot be in an address; with a suffix if
+   * another file has the key.
+   */
   key: string;
   file: string;
 }
@@ -32,26 +35,29 @@ export interface ListedForPage extends Omit<ListedSession, "ref"> {
 /** A session in which a text was found. */
 export interface FoundSession {
   key: string;
-  /** Number of messages with the text, and true where there are more of them. */
+  /** Number of messages with the text, at most 100. */
   count: number;
+  /** True if more than 100 messages have the text. */
   hasMore: boolean;
-  /** The first of them. */
+  /** The first 3 of these messages. */
   hits: Pick<SearchHit, "entryId" | "role" | "snippet" | "onPath">[];
 }
 
-/** Choice of the sessions that are listed and searched. */
+/** Filter of the sessions that are listed or searched. */
 export type SessionFilter = Pick<ListOptions, "agent" | "project" | "since">;
 
-/** Sessions that a search finds, messages that it counts in each, and those of them that it shows. */
+/** Maximum number of sessions that a search finds. */
 const MOST_FOUND = 100;
+/** Maximum number of messages that a search counts in a session. */
 const MOST_COUNTED = 100;
+/** Maximum number of messages that a search shows of a session. */
 const MOST_SHOWN = 3;
 
 /** Cost of a sub-agent's run. */
 export interface SubAgentCost extends Pick<UsageTotals, "calls" | "totalTokens" | "cost" | "estimated"> {
   key: string;
   title: string;
-  /** True for an imported sub-agent of Claude Code, whose recorded cost of the session includes it. */
+  /** True for an imported sub-agent of Claude Code: the cost that Claude Code records for the session includes its cost. */
   isOfClaudeCode: boolean;
 }
 
@@ -75,7 +81,10 @@ export class OpenSessions {
     return listed;
   }
 
-  /** Finds sessions with a text among those of a choice, newest first; 100 at most. */
+  /**
+   * Finds sessions with a text among those that match a filter, newest first; at most 100. A session that cannot be read
+   * is skipped.
+   */
   async search(query: string, filter: SessionFilter, signal: AbortSignal): Promise<FoundSession[]> {
     const found: FoundSession[] = [];
     for await (const { id, ref } of this.#sessions.list(filter)) {
@@ -101,7 +110,7 @@ export class OpenSessions {
     return found;
   }
 
-  /** The key of a session, the same for the same file as long as the server runs. */
+  /** Returns the key of a session, the same for the same file as long as the server runs. */
   keyOf(id: string, ref: string): string {
     const plain = /^[\w.-]{1,100}$/.test(id) ? id : digestOf(ref);
     const taken = this.#refs.get(plain);
@@ -181,9 +190,9 @@ const digestOf = (ref: string): string => createHash("sha256").update(ref).diges
 
 /** Source of a server's sessions, chosen by the program that starts the server. */
 export interface ViewerSessions {
-  /** Lists sessions, newest first; those of a choice. Default: all. */
+  /** Lists the sessions that match a filter, newest first. Default: all. */
   list(filter?: SessionFilter): AsyncIterable<ListedSession>;
-  /** Opens one to read it. */
+  /** Opens a session for reading. */
   read(ref: string): Promise<Session>;
   /** Opens a session for a plan, with its settings; nothing is written. */
   plan(ref: string): Promise<Session>;
@@ -206,7 +215,7 @@ const INTERVAL = 400;
 
 /**
  * Yields the number of entries of a session and its leaf (-1 before the first entry), at once and whenever it has
- * grown, until `signal` ends this.
+ * grown, until `signal` aborts.
  */
 export const watchSession = (sessions: OpenSessions, key: string, signal: AbortSignal) =>
   changes(
@@ -224,7 +233,7 @@ export const watchSession = (sessions: OpenSessions, key: string, signal: AbortS
 /** Minimum number of milliseconds between two checks of the list. Checks take at most a tenth of the time. */
 const LIST_INTERVAL = 1_000;
 
-/** Yields the number of sessions at once and whenever one was added, removed or changed, until `signal` ends this. */
+/** Yields the number of sessions at once and whenever one was added, removed or changed, until `signal` aborts. */
 export const watchList = (sessions: OpenSessions, signal: AbortSignal) =>
   changes(
     async () => {

@@ -46,7 +46,7 @@ const TOKEN_BYTES = 24;
 
 /**
  * Serves sessions to browsers of this machine.
- * @throws ViewerError `port` if the port is in use, `page` if the page was not built
+ * @throws ViewerError `port` if the port cannot be used, `page` if the page cannot be read, usually because it was not built
  */
 export async function serveViewer({
   sessions,
@@ -264,7 +264,10 @@ function streamText(
   return readable.pipeThrough(new TextEncoderStream());
 }
 
-/** Reads a change from a JSON body. Forms of other pages cannot send this content type. */
+/**
+ * Reads a change from a JSON body. Forms of other pages cannot send this content type.
+ * @throws ViewerError `bad-request` for a body of another type, or that is not a JSON object
+ */
 async function orderIn(request: Request): Promise<Order> {
   const isJson = /^application\/json\b/.test(request.headers.get("content-type") ?? "");
   const order: unknown = isJson ? await request.json().catch(ifNoJson) : undefined;
@@ -292,8 +295,8 @@ const smallBody = bodyLimit({
 });
 
 /**
- * Streams a long act as JSON Lines: `{progress}` at each progress, then one `{result}` or `{error}`. If the client
- * stops reading, the act is aborted, and the log does not change.
+ * Streams a long act as JSON Lines: `{progress}` at the beginning and at each progress, then one `{result}` or `{error}`.
+ * If the client stops reading, the act is aborted; a change that was written before stays.
  */
 function streamAct(act: (options: Required<ActOptions>) => Promise<unknown>): ReadableStream<Uint8Array> {
   const stopping = new AbortController();
@@ -372,7 +375,7 @@ const PART = 3 << 16;
  * of the session inside. The same log gives the same file, whether the session is running or was opened again. The
  * generator returns the number of entries.
  *
- * @throws ViewerError `page`; EspalierError `unknown-entry`
+ * @throws ViewerError `page`; EspalierError `unknown-entry`, by the generator, before the first piece
  */
 export async function htmlOf(
   session: Session,

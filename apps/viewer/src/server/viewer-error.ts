@@ -14,7 +14,7 @@ export class ViewerError extends Error {
  * - `read-only`: the server was started without `--write`
  * - `forbidden`: a request from another page or to another host name
  * - `too-large`: a body of more than 1 MiB
- * - `port`: the port is in use
+ * - `port`: the port cannot be used, usually because another program uses it
  * - `page`: the built page is missing
  */
 export type ViewerErrorCode =

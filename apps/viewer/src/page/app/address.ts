@@ -19,14 +19,14 @@ export interface ListChoice {
 
 /** Contents of an address after `#`. An address can be sent to another user who has the same session. */
 export interface Address {
-  /** The session; null for the list. */
+  /** Key of the session; null for the list. */
   session: string | null;
   tab: Tab;
   /** Id of the selected entry. */
   entry?: string;
   /** Id of the last entry of the shown path; absent for the session's leaf. */
   branch?: string;
-  /** The other end of a comparison. */
+  /** Id of the last entry of the other branch in a comparison. */
   other?: string;
   /** Query of a search in the session. */
   find?: string;
@@ -50,7 +50,7 @@ export function formatAddress({ session, tab, entry, branch, other, find, list =
   return query.size === 0 ? place : `${place}?${query}`;
 }
 
-/** Parses an address; an invalid one shows the list. */
+/** Parses an address. An invalid one is the list; an unknown tab is `conversation`. */
 export function parseAddress(hash: string): Address {
   const [place = "", query = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
   const [, kind, session, tab] = place.split("/");
@@ -94,7 +94,7 @@ export function goTo(address: Address, how: "push" | "replace" = "push"): void {
 
 /**
  * Changes parts of the browser's address. Other parts keep their newest values, which may differ from those of the
- * last drawing, `drawn`.
+ * last drawing, `drawn`. Does nothing if the address now names another session.
  */
 export function amendAddress(drawn: Address, changes: Partial<Address>): void {
   const newest = parseAddress(location.hash);
@@ -180,7 +180,10 @@ function isDrawn({ entry, branch, other }: Address): boolean {
   return newest.entry === entry && newest.branch === branch && newest.other === other;
 }
 
-/** Shows the path to `end` and selects `row`; -1 means the leaf for `end`, and the end of the path for `row`. */
+/**
+ * Shows the path to `end` and selects `row`. Without `row` (-1), selects the end of the path. Without `end` (-1), shows the
+ * path to the leaf, or the branch of `row` if `row` is not on that path.
+ */
 function goToRows(model: SessionModel, end: number, row: number): void {
   if (row >= 0 && model.isFolded(row)) model.setBookkeeping(true);
   const { leafRow } = model.facts;

@@ -201,8 +201,8 @@ interface ChosenSession {
 }
 
 /**
- * Returns the sessions that match a filter. A sub-agent is below its session, or alone if that session is not in the
- * list.
+ * Returns the sessions that match a filter, or have a sub-agent that matches, each with all its sub-agents. A sub-agent is
+ * alone if its session is not in the list.
  */
 function chosenFrom(sessions: readonly ShownSession[], { q = "", ...choice }: ListChoice): ChosenSession[] {
   const wanted = q.trim().toLowerCase();
@@ -231,7 +231,7 @@ function isChosen(session: ShownSession, { agent, project, days }: ListChoice): 
   );
 }
 
-/** Tells if a folder is another one, or below it. */
+/** Returns whether a folder is another one, or below it. */
 const isWithin = (folder: string, other: string): boolean =>
   folder === other || (folder.startsWith(other) && /^[\\/]/.test(folder.slice(other.length)));
 
@@ -381,7 +381,7 @@ function NoSession({ source }: { source: PageSource }) {
   );
 }
 
-/** Sessions that the server finds at the most. */
+/** Maximum number of sessions that the server finds. */
 const MOST_FOUND = 100;
 
 /** Roles of messages, with their names for people. */
@@ -394,7 +394,7 @@ const ROLES: Readonly<Record<string, string>> = {
   branchSummary: ROW_KINDS.f,
 };
 
-/** Sessions in which a text was found, the newest first; undefined for an empty text, and while it is searched for. */
+/** Returns the sessions in which a text was found, newest first; undefined for an empty text, and before the answer. */
 function useFound(q: string, { agent = "", project = "", days = "" }: ListChoice) {
   const wanted = [q, agent, project, days].join("\n");
   const since = days === "" ? "" : new Date(Date.now() - Number(days) * DAY).toISOString();

@@ -90,7 +90,7 @@ interface OrderState {
   tokens: number;
   /** Message for the user; empty for none. */
   said: string;
-  /** True after the act: it is not repeated. */
+  /** True after the act, which is not repeated. */
   isDone?: boolean;
 }
 
@@ -99,7 +99,7 @@ const BEFORE: OrderState = { tokens: 0, said: "" };
 /** Address of the shown session on its server, which makes changes. */
 const useServed = (): string => `api/sessions/${encodeURIComponent(useViewer().served!)}`;
 
-/** Message before the dialog closes; empty if the page shows the change. */
+/** Returns a message that keeps the dialog open after an act; empty if the page shows the change. */
 function saidOf(act: Order["act"], result: Readonly<Record<string, unknown>>): string {
   if (act === "compact" && result["eligible"] === false)
     return `Nothing was changed: ${String(result["reason"])}`;

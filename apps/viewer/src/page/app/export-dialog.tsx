@@ -113,7 +113,10 @@ const fileNameOf = (id: string, format: ExportChoice["format"]): string =>
 
 const isLocal = (reader: SessionReader | TreeReader): reader is TreeReader => "tree" in reader;
 
-/** Makes the file of a session from its bytes; a server makes the same file for its sessions. */
+/**
+ * Makes the file of a session from its bytes. A server makes the same text for its sessions; its HTML file also has the
+ * number of entries that are left out.
+ */
 async function localExport(reader: TreeReader, choice: ExportChoice): Promise<Blob> {
   const { format, at, redact } = choice;
   const pieces = exportSession(reader.tree, {

@@ -99,7 +99,7 @@ export function SessionView({ source, session, address, report }: SessionViewPro
   );
 }
 
-/** Reads new entries of a session when the server reports them. Returns a function that stops this. */
+/** Reads new entries of a session when the server reports them. Returns a function that ends the connection. */
 const followSession = (session: string, model: SessionModel): (() => void) =>
   followEvents(`api/sessions/${encodeURIComponent(session)}/events`, "pulse", (data) => {
     const { length } = JSON.parse(data) as { length: number };
@@ -112,7 +112,7 @@ interface LoadedSessionProps {
   address: Address;
   /** Key of the session on the server; undefined without a server. */
   served: string | undefined;
-  /** True if a server changes the session. */
+  /** True if the session can be changed. */
   canWrite: boolean;
 }
 
@@ -364,14 +364,14 @@ function Tabs({ tab, open }: { tab: Tab; open: (tab: Tab) => void }) {
 interface Finder {
   query: string;
   setQuery(query: string): void;
-  /** Hits of the search; undefined without a search, or before the first result. */
+  /** Hits of the search; undefined before its result, and for a query of fewer than two characters. */
   found: FoundTexts | undefined;
   error: Error | undefined;
   /** Number of the selected entry among the hits, from 1; 0 if it is not a hit. */
   at: number;
-  /** Selects the next hit in the drawing of the tree; with -1 the previous one. */
+  /** Shows the next hit in the drawing of the tree, with -1 the previous one; from the last hit, the first. */
   step(by: 1 | -1): void;
-  /** Shows an entry that was found. */
+  /** Selects an entry and opens the conversation at it. */
   show(row: number): void;
   /** Ends the search. */
   close(): void;

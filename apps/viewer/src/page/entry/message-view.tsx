@@ -164,7 +164,7 @@ function languageOfArgument(name: string, path: unknown): string | undefined {
   return /^(content|text|code)$/.test(name) && typeof path === "string" ? languageOf(path) : undefined;
 }
 
-/** Returns the patch that a tool recorded in addition to its result. */
+/** Returns the patch that a tool recorded in the details of its result (`diff`, else `patch`); undefined without one. */
 function patchIn(details: unknown): string | undefined {
   if (typeof details !== "object" || details === null) return undefined;
   const { diff, patch } = details as { diff?: unknown; patch?: unknown };
@@ -239,13 +239,13 @@ const PAIRS = [
   ["old", "new"],
 ] as const;
 
-/** Maximum length in characters of texts that are compared line by line. */
+/** Maximum length in characters of two texts together that are compared line by line; longer ones are shown whole. */
 const LONGEST = 40_000;
 
 /** Maximum number of changed lines that are compared: the comparison takes quadratic time. */
 const MOST_CHANGED = 500;
 
-/** The file change that a call requests, for a tool of any name; undefined when its arguments have none. */
+/** Returns the file change that a call requests, for a tool of any name; undefined when its arguments have none. */
 export function fileChangeIn(given: unknown): FileChange | undefined {
   if (!isRecord(given)) return undefined;
   const path = [given["path"], given["file_path"], given["filePath"], given["filename"]].find(isText);
@@ -258,7 +258,7 @@ export function fileChangeIn(given: unknown): FileChange | undefined {
   return parts.length > 0 ? { path, parts } : undefined;
 }
 
-/** Parses a patch that a tool recorded: its lines by their first character. */
+/** Parses a patch: `+` and `-` at the beginning of a line are its sign; all other lines are unchanged ones. */
 export function patchLines(patch: string): ChangedLine[] {
   return patch.split("\n").map((line) => {
     const sign = line[0] === "+" || line[0] === "-" ? line[0] : " ";

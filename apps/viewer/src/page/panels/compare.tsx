@@ -150,7 +150,7 @@ function Sides({ other }: { other: number }) {
   );
 }
 
-/** Returns the entries on the path of a row that are not on the path of the other row. */
+/** Returns the rows on the path of a row that are not on the path of the other row, without folded ones. */
 function ownRows(model: SessionModel, row: number, other: number): number[] {
   const { rows } = model;
   const shared = new Set(rows.path(other));

@@ -121,7 +121,7 @@ export function RulesPanel() {
 }
 
 interface CompactionPanelProps {
-  /** Row of the shown compaction; -1 for the newest on the path. */
+  /** Row of the shown compaction; -1 for the newest on the path, or of the session if the path has none. */
   row: number;
   inspect: (row: number) => void;
 }
@@ -163,7 +163,7 @@ export function CompactionPanel({ row, inspect }: CompactionPanelProps) {
   );
 }
 
-/** Ratio of the agent's count to the estimate from which the difference is explained. */
+/** Ratio of the agent's count to the estimate above which the panel explains the difference. */
 const NOTICED = 1.1;
 
 function Inspection({ row }: { row: number }) {
@@ -298,7 +298,7 @@ interface SummaryPart {
   isHeading: boolean;
 }
 
-/** Splits a text into blocks by its lines; a text that cannot be parsed as markdown is one block. */
+/** Splits a text into blocks by its lines; a text that {@link readMarkdown} does not parse is one block. */
 function summaryParts(text: string): SummaryPart[] {
   const tokens = readMarkdown(text);
   const whole = { markdown: text, words: text, level: 0, isHeading: false };

@@ -100,7 +100,7 @@ async function entriesOf(model: SessionModel, rows: readonly number[]): Promise<
   return entries.map((entry, at) => ({ row: rows[at]!, entry }));
 }
 
-/** Joins results with their calls; a result without its call is shown alone. */
+/** Joins results with their calls. A result without a call, and a further result of a call, are shown alone. */
 function pairResults(taken: readonly TakenEntry[]) {
   const results = new Map<string, FoundResult>();
   const resultsOf = new Map<number, Set<number>>();
@@ -345,8 +345,8 @@ const MOST = 2_000;
 const COMING = 2_000;
 
 /**
- * Highlights a text everywhere on the page without changing elements. When another entry is selected, its first hit is
- * scrolled into view and unfolded. Does nothing in browsers without the highlight interface.
+ * Highlights a text everywhere on the page, at most 2,000 times, without changing elements. When another entry is selected,
+ * its first hit is scrolled into view and unfolded. Does nothing in browsers without the highlight interface.
  */
 export function useFoundTexts(wanted: string, selected: number): void {
   useEffect(() => {

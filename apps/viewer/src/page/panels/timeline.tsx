@@ -14,8 +14,9 @@ import { formatDollars, formatMany, formatTokens } from "../text/numbers.ts";
 /** Assumed context window in tokens if the model's is unknown. */
 export const ASSUMED_WINDOW = 200_000;
 
-/** Milliseconds per step, and the maximum duration of playing a whole path. */
+/** Milliseconds per step. */
 const STEP = 120;
+/** Maximum milliseconds to play a whole path: a longer path is played in larger steps. */
 const LONGEST = 20_000;
 
 /** The path over time: size of the context, effect of each compaction, and a slider that plays the path. */
@@ -100,7 +101,7 @@ function totalAt({ points }: ContextGrowth, at: number): number {
 /** A break of the prompt cache at a step of the path. */
 type BrokenStep = CacheBreakPoint & { step: number };
 
-/** Breaks of the prompt cache on the path: their total, and a menu that selects the entry of a break. */
+/** Breaks of the prompt cache on the path: their total, and a menu that selects the entry that caused a break. */
 function CacheSummary({ broken }: { broken: readonly BrokenStep[] }) {
   const { model } = useViewer();
   const tokens = broken.reduce((sum, one) => sum + one.tokens, 0);
@@ -206,7 +207,7 @@ const NAMES: Readonly<Record<TokenKind, string>> = {
 
 interface TokenBarProps {
   tokens: TokenCounts;
-  /** Context window of the model in tokens; the bar has this length, or that of the context if it is longer. */
+  /** Tokens of the whole bar: the context window of the model, or another maximum. A longer context is the whole bar. */
   window: number;
   /** True if a legend with the kinds is shown below. */
   named?: boolean;

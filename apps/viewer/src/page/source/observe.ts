@@ -9,7 +9,7 @@ export function useObserved(observed: { subscribe(observer: () => void): () => v
   useLayoutEffect(() => observed.subscribe(() => changed()), [observed]);
 }
 
-/** The newest answer to a question; it stays until the next answer arrives. */
+/** Newest answer to a request, or its error; it stays until the next answer or error arrives. */
 interface Asked<Answer> {
   answer: Answer | undefined;
   error: Error | undefined;
@@ -21,8 +21,8 @@ interface Asked<Answer> {
 export const TYPING = 180;
 
 /**
- * Asks again whenever one of `keys` has changed, and stayed as it is for `after` milliseconds (default 0). Aborts the
- * question before: its answer would not be shown.
+ * Calls `ask` again whenever one of `keys` has changed, and then stayed the same for `after` milliseconds (default 0).
+ * Aborts the request before: its answer would not be shown.
  */
 export function useAnswer<Answer>(
   ask: (signal: AbortSignal) => Promise<Answer>,
@@ -49,7 +49,7 @@ export function useAnswer<Answer>(
   return asked;
 }
 
-/** Returns a function whose calls run one after the other. Calls during a run share the next run. */
+/** Returns a function whose runs follow one another. All calls during a run share the next run and its error. */
 export function oneAfterTheOther(run: () => Promise<void>): () => Promise<void> {
   let running: Promise<void> = Promise.resolve();
   let next: Promise<void> | undefined;
@@ -72,8 +72,8 @@ const TAKING = "input:not([type=range]):not([type=checkbox]):not([type=radio]), 
 const OF_SLIDERS = /^(Arrow|Page|Home$|End$)/;
 
 /**
- * Calls `press` for a key, also when no element has the focus. Does not call it while a dialog is open, for a key that a
- * text field, a select, a slider or another handler uses, or with Ctrl, Alt or Meta.
+ * Calls back for keys that no element uses itself, for any focus, for example after a click on a text. Not while a dialog
+ * is open; keys with Ctrl, Alt or Meta are left to the browser.
  */
 export function useKeys(press: (event: KeyboardEvent) => void): void {
   const newest = useRef(press);
@@ -142,15 +142,15 @@ export function useAddressText(
   return [text, setText];
 }
 
-/** Milliseconds after which a server that refused its events is asked again. The browser itself retries a lost connection. */
+/** Milliseconds before another request to a server that refused its events. The browser itself retries a lost connection. */
 const AGAIN = 5_000;
 
 /**
- * Follows events of the server, which begin with the current state. A hidden page does not, because browsers allow only
- * a few connections to one server.
+ * Follows events of the server, which begin with the current state, while the page is visible: browsers allow only a few
+ * connections to one server.
  *
  * @param take receives the data of an event
- * @returns a function that stops this
+ * @returns a function that ends the connection
  */
 export function followEvents(address: string, name: string, take: (data: string) => void): () => void {
   let events: EventSource | undefined;

@@ -32,7 +32,7 @@ export function servedSource(): PageSource | undefined {
 /** Sessions whose bytes are in the page, and a function that adds more. */
 export interface LocalSource extends PageSource {
   readonly sessions: readonly ShownSession[];
-  /** Loads the bytes of a session; returns its key. Throws `not-a-session`. */
+  /** Adds a session from its bytes, or replaces the one with its key; returns the key. Throws `not-a-session`. */
   add(name: string, bytes: Uint8Array): Promise<string>;
 }
 
@@ -76,7 +76,7 @@ export function localSource(): LocalSource {
   };
 }
 
-/** Returns the session inside the page; undefined for a page without one. */
+/** Returns the log of the session inside the page, unpacked; undefined for a page without one. */
 export async function embeddedBytes(): Promise<Uint8Array | undefined> {
   const text = document.getElementById("session")?.textContent?.trim();
   if (!text) return undefined;
@@ -142,8 +142,9 @@ class AnswerError extends Error {
 }
 
 /**
- * Asks the server that the page came from.
- * @throws AnswerError with its sentence, `offline`, or `aborted` when `signal` stopped it
+ * Requests an answer of the server that the page came from.
+ * @throws AnswerError with the server's code and sentence, `offline` without an answer, or `aborted` when `signal` stopped
+ * the request
  */
 export async function ask<Answer>(
   path: string,
@@ -157,7 +158,8 @@ export async function ask<Answer>(
 
 /**
  * Sends a change that takes time: reports its progress, and resolves to its result.
- * @throws AnswerError with the server's sentence, `aborted` when `signal` stopped it, or `offline`
+ * @throws AnswerError with the server's code and sentence, `aborted` when `signal` stopped it, or `offline` without an
+ * answer or when the connection ended before the result
  */
 export async function order<Result>(
   path: string,

@@ -8,7 +8,7 @@ import { oneAfterTheOther } from "./observe.ts";
 const OUTLINE_RANGE = 200_000;
 const GIST_RANGE = 128;
 
-/** Maximum number of cached entries in addition to those of the last request; the least recently used go first. */
+/** Maximum number of cached entries, or those of the last request if they are more; the least recently used go first. */
 const ENTRIES_KEPT = 600;
 
 /** The session that a page shows: its whole structure, and the entries that were requested. */
@@ -18,7 +18,7 @@ export class SessionModel {
   readonly rows = new OutlineRows();
   /** Last row of the shown path; -1 before the first entry. */
   tip = -1;
-  /** Last row of the path that the tree draws straight down: `tip`, until a key moves to another branch. */
+  /** Last row of the path that the tree draws straight down: `tip`, or the earlier `tip` after a step by key. */
   #straight = -1;
   /** Selected row, on the path of `tip`. */
   selected = -1;
@@ -48,9 +48,9 @@ export class SessionModel {
   readonly #asked = new Set<number>();
   readonly #entries = new Map<number, Entry>();
   readonly #observers = new Set<() => void>();
-  /** Number of selections so far: an answer to an earlier one comes too late. */
+  /** Number of selections so far. An answer for an earlier selection is not used. */
   selections = 0;
-  /** Place that the page shows after reading its own change, unless the user selects another entry before. */
+  /** Entry to show when the page has read its own change, unless the user selects another one before. */
   #shows: { as: "leaf" | "selected"; since: number } | undefined;
   /**
    * Reads new entries; a selection on the leaf follows the leaf. Calls run one after the other, because each continues
@@ -84,13 +84,13 @@ export class SessionModel {
     return this.shownPath.at(-1) ?? -1;
   }
 
-  /** Calls back on every change; returns a function that stops this. */
+  /** Calls `observer` on every change; returns a function that ends this. */
   subscribe(observer: () => void): () => void {
     this.#observers.add(observer);
     return () => this.#observers.delete(observer);
   }
 
-  /** Selects an entry. For an entry that is not on the shown path, its own branch is shown, up to its end. */
+  /** Selects an entry of the conversation; other rows are ignored. Off the shown path, its own branch is shown, to its end. */
   select(row: number): void {
     this.#look(row, () => this.#arrange());
   }
@@ -318,7 +318,7 @@ const OUTSTANDING = new Set(["u", "c", "f", "x", "b"]);
 interface TreeLayout {
   /** For each line, the row that it shows; for a run, its first row. */
   rows: Int32Array;
-  /** For each line, the row whose text it shows; for a run, its first answer. */
+  /** For each line, the row whose text it shows; for a run, its first answer, or its first row if it has none. */
   tellers: Int32Array;
   /** For each line, the number of entries: 1, or those of a run. */
   counts: Int32Array;
@@ -326,13 +326,13 @@ interface TreeLayout {
   lanes: Uint8Array;
   /** For each line, the line of its parent; -1 for a root. */
   parents: Int32Array;
-  /** For each line, one bit for each lane that passes it. */
+  /** For each line, one bit for each lane that passes it; correct up to 32 lanes. */
   passing: Uint32Array;
   /** The same for lanes of the active path only. */
   passingActive: Uint32Array;
   /** For each line, 1 if its lane continues below. */
   goesOn: Uint8Array;
-  /** For each row, its line; -1 for rows that are not part of the conversation. */
+  /** For each row, its line; -1 for rows without one, such as those that are not part of the conversation. */
   lineOf: Int32Array;
   /** For each row, 1 if it is on the active path. */
   active: Uint8Array;
@@ -378,7 +378,7 @@ export function layOutTree(tree: OutlineRows, options: LayoutOptions): TreeLayou
 interface Waiting {
   row: number;
   lane: number;
-  /** Line of its parent. */
+  /** Line of its parent; -1 for a root. */
   parent: number;
 }
 

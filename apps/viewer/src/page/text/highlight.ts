@@ -66,7 +66,7 @@ export function highlighted(code: string, language: string | undefined): string 
   return hljs.highlight(code, { language, ignoreIllegals: true }).value;
 }
 
-/** Returns the language of a file by its extension. */
+/** Returns the extension of a file if it names a known language; else undefined. */
 export function languageOf(path: string): string | undefined {
   const end = /\.([a-z0-9]+)$/i.exec(path)?.[1]?.toLowerCase();
   return end !== undefined && hljs.getLanguage(end) ? end : undefined;

@@ -102,7 +102,7 @@ export function PlainText({ text, language }: PlainTextProps) {
 
 /**
  * Converts text of a session to safe markup. Text becomes elements only here; the browser enforces this (trusted
- * types). The result has no script, handler, style, form or image, and only web addresses.
+ * types). The result has no script, handler, style, form or image, and only addresses of `http`, `https` and `mailto`.
  */
 function safeMarkup(html: string): string {
   return DOMPurify.sanitize(html, {
@@ -191,7 +191,7 @@ function markdownMarkup(text: string): string | undefined {
   return safeMarkup(markdown.renderer.render(tokens, markdown.options, {}));
 }
 
-/** Renders code as safe markup. */
+/** Renders code as safe markup; undefined when {@link highlighted} returns undefined. */
 function codeMarkup(code: string, language: string | undefined): string | undefined {
   const markup = highlighted(visibleControls(code), language);
   return markup === undefined ? undefined : safeMarkup(markup);

@@ -7,7 +7,10 @@ const HIDDEN =
 /** Escape sequences of terminals, which have no meaning on a page. */
 const TERMINAL = /\u001b\[[0-9;?]*[A-Za-z]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)/g;
 
-/** Replaces hidden characters of a text with their numbers. */
+/**
+ * Replaces hidden characters of a text with their numbers (`⟨U+200B⟩`). Removes escape sequences of terminals, changes all
+ * line ends to newlines, and replaces lone surrogates with U+FFFD.
+ */
 export function visibleControls(text: string): string {
   return text
     .replace(TERMINAL, "")

@@ -348,8 +348,8 @@ function drawLanes(
 }
 
 /**
- * Width in pixels of a line's cost in dollars. It grows with the square root of the dollars: ten times the cost is about
- * three times as wide.
+ * Width in pixels of a line's cost in dollars, at most 8. It grows with the square root of the dollars: ten times the cost
+ * is about three times as wide.
  */
 const costWidth = (cost: number): number => (cost === 0 ? 0 : Math.min(8, THIN + Math.sqrt(cost * 40)));
 
@@ -463,8 +463,8 @@ function compactionWords({ facts }: SessionModel, row: number): string {
 }
 
 /**
- * Returns the line that a key leads to from another line; -1 if the key did something else, undefined for unknown keys.
- * `page` is the number of visible lines.
+ * Returns the line that a key leads to from another line; -1 if the key unfolded a run, undefined for an unknown key and
+ * for an empty tree. `page` is the number of visible lines.
  */
 export function stepInTree(key: string, model: SessionModel, line: number, page: number): number | undefined {
   const { layout, facts } = model;
