@@ -30,7 +30,7 @@ import { continued, longWork } from "./long-work.ts";
 
 /** One message that the model reads. */
 export interface ContextPiece {
-  /** Row of its entry. */
+  /** Row of the message's entry. */
   row: number;
   tokens: number;
   message: ContextMessage;
@@ -249,11 +249,13 @@ export interface CompactionView {
   summary: string;
   /** Text of the summarizer, without the blocks that the engine adds. */
   prose: string;
-  /** Tokens by kind before and after; see `TOKEN_KINDS`. */
+  /** Tokens of the context before, by kind; see `TOKEN_KINDS`. */
   before: TokenCounts;
+  /** Tokens of the context after, by kind. */
   after: TokenCounts;
-  /** Rows of the entries that the summary replaces, and of the entries that it keeps. */
+  /** Rows of the entries that the summary replaces. */
   covered: number[];
+  /** Rows of the entries that the compaction keeps. */
   kept: number[];
   /** Row of the compaction whose summary this one updates; -1 for the first on its path. */
   previousRow: number;
@@ -266,7 +268,7 @@ export interface CompactionView {
   cost: number | null;
   /** Effect on the provider's prompt cache. */
   cache: CacheForecast;
-  /** Tokens; null if nothing was billed. */
+  /** Billed tokens of the summary; null if nothing was billed. */
   usage: { input: number; output: number } | null;
   /** Recorded details; other programs record fewer than the engine, or none. */
   details: Partial<CompactionDetails>;

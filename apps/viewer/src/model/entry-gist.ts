@@ -26,13 +26,13 @@ import {
 export interface EntryGist {
   row: number;
   id: string;
-  /** Its text: one line without control characters, at most 200 characters. */
+  /** Text of the entry: one line without control characters, at most 200 characters. */
   text: string;
   /** Names of the tools that an answer calls; for a result, the name of its tool. */
   tools: string[];
   /** Estimated tokens of the entry for the model, characters / 4; 0 if the model reads nothing of it. */
   tokens: number;
-  /** US dollars that a provider billed for it; 0 if unknown. */
+  /** US dollars that a provider billed for the entry; 0 if unknown. */
   cost: number;
   timestamp: string;
   /** True for a result, an answer or a shell command that failed or was aborted. */

@@ -73,7 +73,7 @@ export function treeReader(tree: Tree, rowsWith?: RowFinder) {
     growth: async (row: number) => growthTo(tree, row < 0 ? -1 : known(row)),
     spending: async () => spendingOf(tree),
     stats: async () => statsAt(tree),
-    /** Breaks of the prompt cache, in file order. */
+    /** Returns the breaks of the prompt cache, in file order. */
     breaks: async () => cacheBreaksOf(tree),
     compaction: async (row: number) => compactionAt(tree, row),
     /** Returns the user's rules that apply at a row, oldest first. */
@@ -113,7 +113,7 @@ function rowsOfRules(tree: Tree, row: number): number[] {
 export interface CompactionMark {
   row: number;
   id: string;
-  /** Row of the first entry that it keeps; its own row if it keeps none, or none that exists. */
+  /** Row of the first entry that the compaction keeps; its own row if it keeps none, or if that entry is missing. */
   firstKeptRow: number;
   /** Tokens of the context before the compaction; 0 if no number is recorded. */
   tokensBefore: number;
@@ -305,7 +305,7 @@ export interface SpendingPoint {
   input: number;
   /** Tokens so far that were read from the cache. */
   cached: number;
-  /** Tokens of answers so far. */
+  /** Output tokens so far. */
   output: number;
 }
 

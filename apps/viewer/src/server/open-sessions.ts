@@ -313,8 +313,9 @@ export interface PlanView {
   tokensAfter: number;
   /** Size of the context as the session counts, which is in lists and trees. */
   contextTokens: number;
-  /** Rows of the messages that the summary would replace, and of those that would stay. */
+  /** Rows of the messages that the summary would replace. */
   summarized: number[];
+  /** Rows of the messages that would stay. */
   kept: number[];
   /** Number of kept messages that would be left out or shortened. */
   edited: number;

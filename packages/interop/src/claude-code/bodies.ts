@@ -25,7 +25,7 @@ interface LineReading {
   /** Time of the line, in epoch milliseconds. */
   timestamp: number;
   content: FormatIssues;
-  /** Returns the name of the tool of a call. */
+  /** Returns the name of a call's tool; undefined for an unknown call. */
   toolName(callId: string): string | undefined;
   /** Model of the last answer. Answers that the agent itself wrote get it, because they have to name a model. */
   model: string;
@@ -100,7 +100,7 @@ export class LineBodies {
 
   /**
    * Makes a compaction from its summary and the metadata of its boundary. Claude Code's files name no thinking level:
-   * the compaction gets the default.
+   * the compaction gets `off`.
    *
    * @param firstKeptEntryId the first of the kept entries
    */
@@ -146,7 +146,7 @@ export class LineBodies {
     this.#issues.add("unknown-type", this.#table.lineNumber.get(row), message);
   }
 
-  /** Returns the name of a call's tool, which is read from the answer again. */
+  /** Returns the name of a call's tool, read from the answer again; undefined for an unknown call. */
   #olderTool(callId: string): string | undefined {
     const row = this.#file.calls.rowOf(callId);
     if (row < 0) return undefined;
@@ -182,7 +182,7 @@ const SYNTHETIC = "<synthetic>";
  * Makes an answer from all its lines, in file order. Each line repeats the fields of the whole answer; the values of
  * the last line are used.
  *
- * @param isCounted true if the tokens of the answer are counted already
+ * @param isCounted true if another entry has the tokens of the answer: this one gets no usage
  */
 function answerBody(lines: readonly Line[], isCounted: boolean, reading: LineReading): EntryBody {
   const { place, timestamp } = reading;
@@ -267,7 +267,7 @@ function resultDetails(copy: unknown, results: number, place: string, issues: Fo
   return [...Array.from({ length: results - 1 }), copy];
 }
 
-/** Returns whether a line answers a call. */
+/** Returns whether a line has the result of a tool call. */
 export function holdsResult(line: Line): boolean {
   const content = messageOf(line)["content"];
   return Array.isArray(content) && content.some(isResult);
@@ -311,7 +311,7 @@ const ENVELOPE: ReadonlySet<string> = new Set(
   entrypoint slug`.split(/\s+/),
 );
 
-/** Converts a line to state of the agent, under its own name and with all its fields. */
+/** Converts a line to state of the agent, under its own name, with all its fields except those of the {@link ENVELOPE}. */
 function stateBody(line: Line, name: string): EntryBody {
   const data = Object.fromEntries(Object.entries(line).filter(([field]) => !ENVELOPE.has(field)));
   return { type: "custom", customType: `claude-code.${shortName(name)}`, data };
@@ -319,7 +319,7 @@ function stateBody(line: Line, name: string): EntryBody {
 
 /**
  * Converts content that was added to a request outside the conversation: to a hidden message if the file has the
- * rendered text, else to state.
+ * rendered text, or if the user typed it while the agent was busy; else to state.
  */
 function attachmentBody(line: Line, reading: LineReading): EntryBody {
   const attachment = isRecord(line["attachment"]) ? line["attachment"] : {};
@@ -344,7 +344,7 @@ function renderedContent(rendered: unknown, reading: LineReading): UserContent |
   return contents.flatMap((content) => contentBlocks({ content })) as UserContent;
 }
 
-/** Returns text that the user typed while the agent was busy. */
+/** Returns text that the user typed while the agent was busy; undefined for any other attachment. */
 function queuedPrompt({ type, prompt }: Line, reading: LineReading): UserContent | undefined {
   const isPrompt = type === "queued_command" && (typeof prompt === "string" || Array.isArray(prompt));
   return isPrompt ? readSaid(prompt, reading) : undefined;

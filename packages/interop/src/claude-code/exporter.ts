@@ -110,7 +110,7 @@ class ClaudeCodeLines {
     return uuid;
   }
 
-  /** Original of a copied line, as forks of Claude Code name it; an import gives the copy its id. */
+  /** Original of a copied line, as forks of Claude Code name it; an import gives the copy the id of the original. */
   #originOf({ entry }: PathItem, uuid: string): Line {
     const { id, header } = this.#session;
     const sessionId = header?.importedFrom?.id;
@@ -230,7 +230,7 @@ class ClaudeCodeLines {
     return { ...userLine(contentOf(content)), isMeta: true };
   }
 
-  /** Lines of state that Claude Code keeps in its tree. Other state is left out. */
+  /** Lines of state that Claude Code keeps in its tree. Other state, and state of other agents, is left out. */
   #state({ entry }: PathItem): Line[] {
     if (entry.type !== "custom") return [];
     const { customType, data } = entry as { customType: string; data?: unknown };

@@ -254,7 +254,7 @@ class Sidechains {
   readonly #table: LineTable;
   /** For each row, the first row of its run, or {@link MAIN}. */
   readonly #runs: ScratchColumn<Int32Array>;
-  /** Number of rows of each run, in file order. */
+  /** Number of rows of each run, by the first row of the run; runs are in file order. */
   readonly #sizes = new Map<number, number>();
 
   constructor(table: LineTable, area: ScratchArea) {
@@ -314,8 +314,8 @@ class Sidechains {
 
 /**
  * Parents of forked files. A fork by the library names its parent in each copied line. A fork by the command line has
- * the same first line as another file. Its original is the file that is named after the session of that line, or else
- * the oldest file.
+ * the same first line as other files. The original is then the file that is named after the session of that line, or
+ * else the oldest file.
  */
 export class Forks {
   readonly #siblings: Required<SiblingFiles>;

@@ -101,7 +101,7 @@ function keyAt(
   return undefined;
 }
 
-/** Texts shorter than this are assembled faster than by a decoder. */
+/** Maximum bytes of a text that is assembled here, faster than by a decoder. */
 const SHORT = 48;
 const decoder = new TextDecoder();
 

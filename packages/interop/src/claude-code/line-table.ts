@@ -304,7 +304,7 @@ class ForkClaims {
     else this.#table.unmark(first, LineMark.claimed);
   }
 
-  /** Drops claims to the ids of other lines of the file. */
+  /** Drops claims to the ids of other lines of the file, and claims of renamed lines; sets the last copied row. */
   settle(): void {
     const table = this.#table;
     this.#claims.forEach((hash, row) => {

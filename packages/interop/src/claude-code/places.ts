@@ -385,7 +385,7 @@ export class WrittenRows {
   readonly #count: ScratchColumn<Int32Array>;
   /** Last written row; -1 before the first. */
   #lastRow = -1;
-  /** Id of the state that was written after that row: the next child of the row follows it. */
+  /** Id of the state that was written after the last row: the next child of that row follows the state. */
   #behind: string | undefined;
 
   /** @param idOf returns the id of a row's own entry */

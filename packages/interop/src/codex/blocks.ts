@@ -123,7 +123,7 @@ export class OpenAnswer {
     if (encrypted) this.#encrypted.push(encrypted);
   }
 
-  /** Returns id and tool name of its calls. */
+  /** Returns id and tool name of each call in the answer. */
   calls(): [id: string, name: string][] {
     return this.#content.flatMap((block): [string, string][] =>
       block.type === "toolCall" ? [[block.id, block.name]] : [],
@@ -134,7 +134,7 @@ export class OpenAnswer {
     return this.#content.flatMap((block) => (block.type === "text" ? [block.text] : [])).join("\n");
   }
 
-  /** Returns the keys of its items, see {@link itemKeys}. */
+  /** Returns the keys of the answer's texts and calls, as {@link itemKeys} makes them. */
   keys(): string[] {
     return this.#content.flatMap((block) =>
       block.type === "text"

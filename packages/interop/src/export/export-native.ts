@@ -70,7 +70,7 @@ export interface NativeReport {
   agent: NativeAgent;
   /** Id of the new session. */
   sessionId: string;
-  /** Number of entries of the path in the file. */
+  /** Number of entries of the path for the file; an entry of state for which the file has no line counts too. */
   entries: number;
   /** Differences between the path and the file; `path` is the id of the first entry concerned. */
   issues: FormatIssue[];

@@ -66,7 +66,7 @@ export class ConversationBuilder {
     this.#push({ role: "user", content, timestamp: this.#timestamp });
   }
 
-  /** @param said fields in which the answer itself names its origin */
+  /** @param said fields of the answer itself that replace the defaults, such as its model, stop reason and usage */
   answer(content: ContentBlock[], said: Partial<AssistantMessage> = {}): void {
     let calls = false;
     for (const block of content) {
@@ -218,12 +218,12 @@ function contextOf({
  */
 export type FormatIssueKind = "malformed" | "dropped" | "changed" | "opaque";
 
-/** One difference between a conversation in another format and its neutral messages. */
+/** One difference between a conversation in another format and its neutral messages, or a path and another agent's file. */
 export interface FormatIssue {
   kind: FormatIssueKind;
   /** Field, block type or role of the difference. */
   field: string;
-  /** Path of the first occurrence, such as `messages[3].content[0]`. */
+  /** Path of the first occurrence, such as `messages[3].content[0]`; for another agent's file, the id of the entry. */
   path: string;
   /** Number of occurrences. */
   count: number;

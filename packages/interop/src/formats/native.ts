@@ -218,7 +218,7 @@ function base64(bytes: Uint8Array): string {
   return btoa(binary);
 }
 
-/** An image written as an address: `data:image/png;base64,iVBOR…`. */
+/** Matches the beginning of a base64 `data:` address, such as `data:image/png;base64,iVBOR…`. */
 const DATA_URL = /^data:([^;,]+)(?:;[^;,]+)*;base64,/i;
 
 /** Returns the content of a base64 `data:` address; undefined for any other address. */

@@ -47,7 +47,8 @@ const REASONING_FIELDS = ["reasoning_content", "reasoning"];
  * Never throws: any other value is skipped and listed in `issues`.
  *
  * - `system` and `developer` messages at the beginning become the system prompt; later ones keep their position
- * - sound, files and calls of custom tools are stored unchanged, and `toOpenaiChat` returns them
+ * - sound and files are stored unchanged, calls of custom tools as calls with the argument `input`; `toOpenaiChat` returns
+ *   all of them
  * - `name`, `audio` of an answer, and fields for one request (`prompt_cache_breakpoint`) are left out, with an issue
  */
 export function fromOpenaiChat(input: unknown, options: ConversationOptions = {}): ImportedConversation {
@@ -130,7 +131,7 @@ function readChatPart(part: Fields, path: string, issues: FormatIssues): Content
   return [issues.opaque(CHAT, fields, path)];
 }
 
-/** Makes a refusal: a text with that type in its native fields. */
+/** Makes a refusal: a text with type `refusal` in its native fields. */
 const refused = (text: string): ContentBlock => withNative({ type: "text", text }, CHAT, { type: "refusal" });
 
 /** `openaiChatFormat`, with the parts and calls that only this API has. */
@@ -161,8 +162,8 @@ export function toOpenaiChat(source: ConversationSource, options: WriteOptions =
  *
  * - the items of one answer (reasoning, messages, calls) become one message
  * - reasoning keeps its item in `thinkingSignature`; its encrypted content is sent back only to the same model
- * - a `compaction`, files, items of hosted tools and calls of custom tools are stored unchanged for this provider,
- *   and `toOpenaiResponses` returns them
+ * - a `compaction`, files and items of hosted tools are stored unchanged, calls of custom tools as calls with the argument
+ *   `input`; `toOpenaiResponses` returns all of them, those that only this provider can read to this provider alone
  * - `id` and `status` of items are not stored: a request that is sent whole has none. `annotations` are left out,
  *   with an issue
  */
@@ -392,7 +393,7 @@ function extraFields(fields: Fields): Fields {
   );
 }
 
-/** Returns the names of fields that are left out: all except {@link BOOKKEEPING}, but with `prompt_cache_breakpoint`. */
+/** Returns the names of fields that are left out and reported: {@link extraFields}, and `prompt_cache_breakpoint`. */
 function unreadFields(fields: Fields): string[] {
   const unread = Object.keys(extraFields(fields));
   return fields["prompt_cache_breakpoint"] ? [...unread, "prompt_cache_breakpoint"] : unread;

@@ -14,7 +14,7 @@ import type { ImportIssues } from "./issue.ts";
 
 /** An entry of an earlier import. */
 export interface KnownEntry {
-  /** Number of lines of the source from which it was made. */
+  /** Number of lines of the source from which the entry was made. */
   lines: number;
   /** True if the entry has token usage. */
   isBilled: boolean;
@@ -97,7 +97,7 @@ export interface SourceFile {
   /** Path of the file, or its name without a path (a file dropped onto a page). */
   path: string;
   view: ByteView;
-  /** Returns the SHA-256 of its bytes in hex; called only when a header is made. */
+  /** Returns the SHA-256 of the file's bytes in hex; called when a header is made, and to compare with an earlier import. */
   digest(): string;
 }
 

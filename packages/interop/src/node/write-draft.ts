@@ -339,7 +339,7 @@ async function findSession(
   );
 }
 
-/** Returns the line of a draft's entry, without secrets. Removed secrets and changed values are issues of the draft. */
+/** Returns the line of a draft's entry, without secrets. Removed secrets, and values that become text, are issues. */
 function draftLine(entry: Entry, { issues }: SessionDraft, redactor: Redactor | undefined): string {
   const written = redactor ? redactEntry(entry, redactor) : entry;
   if (written !== entry) issues.add("content", null, "A text that looks like a key was removed.", entry.id);

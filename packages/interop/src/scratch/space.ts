@@ -298,12 +298,12 @@ export class HashRows {
     return row;
   }
 
-  /** Row of a hash; -1 when there is none. */
+  /** Returns the row of a hash; -1 when there is none. */
   find(hash: Hash): number {
     return this.#slots.get(this.#slotOf(hash)) - 1;
   }
 
-  /** Sets the row of a hash. */
+  /** Sets the row of a hash, in place of a row that it has. */
   set(hash: Hash, row: number): void {
     const at = this.#slotOf(hash);
     const isNew = this.#slots.get(at) === 0;

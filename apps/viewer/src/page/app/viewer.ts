@@ -18,12 +18,12 @@ export interface Viewer {
   /** True if the page can change the session. */
   readonly canWrite: boolean;
   select(row: number): void;
-  /** Opens a panel at an entry. */
+  /** Opens a panel at an entry; without `row`, at the selected entry. */
   open(tab: Tab, row?: number): void;
   /** Opens the conversation at an entry whose row is not known. */
   openId(id: string): void;
   inspect(compactionRow: number): void;
-  /** Chooses the second branch of a comparison. */
+  /** Chooses the other branch of a comparison by its last entry, and opens the comparison. */
   compareWith(row: number, id: string): void;
   /** Returns the address of an entry, for sharing. */
   linkTo(id: string): string;

@@ -104,7 +104,7 @@ interface ToolCallProps {
   result: FoundResult | undefined;
 }
 
-/** Result of a tool call. */
+/** Result of a tool call, with the row of its entry. */
 export interface FoundResult {
   row: number;
   message: ToolResultMessage;
@@ -227,7 +227,7 @@ interface ChangedLine {
 /** A change of a file that a call requested. */
 interface FileChange {
   path: string;
-  /** Parts of the file, in order, each with unchanged lines around the change. */
+  /** Lines of each edit, in order: removed, added and unchanged ones. */
   parts: ChangedLine[][];
 }
 

@@ -48,7 +48,7 @@ interface BranchPickerProps {
   choose: (row: number, id: string) => void;
 }
 
-/** A field that lists the branches whose label, text or id contains the typed text. */
+/** A field that lists the branches whose label, text and id together contain every typed word. */
 function BranchPicker({ ends, other, choose }: BranchPickerProps) {
   const [typed, setTyped] = useState<string>();
   // The list may change while it is open, so the marked branch is kept by its row.

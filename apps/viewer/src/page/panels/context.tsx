@@ -259,7 +259,7 @@ export function EntryList({ title, rows }: { title: string; rows: readonly numbe
   );
 }
 
-/** Summary of the compaction of a row, in parts. Selecting a part shows the entries that it came from. */
+/** Summary of the compaction of a row, in parts. Selecting a part shows the entries that it may come from. */
 function SummaryParts({ row, text }: { row: number; text: string }) {
   const [chosen, setChosen] = useState(-1);
   const parts = useMemo(() => summaryParts(visibleControls(text)), [text]);
