@@ -7,11 +7,17 @@ import { print, type Shell } from "./shell.ts";
 /** Adds a command to the program. */
 export type AddCommand = (program: Command, shell: Shell) => void;
 
-/** Answer of a command: one JSON value for programs, lines for people. A generator runs only if they are printed. */
+/**
+ * Answer of a command: one JSON value for programs, lines for people. A generator of lines runs only when the lines are
+ * printed.
+ */
 export interface Answer {
   value: object;
   lines: Iterable<string>;
-  /** Text to copy, of the session or of a command. Unlike `lines`, it is not wrapped at the terminal's width. */
+  /**
+   * Text to copy, such as a message or a command. It is printed after `lines`, not with `--json`; unlike `lines`, it is
+   * not wrapped at the terminal's width.
+   */
   text?: string;
 }
 
@@ -62,7 +68,7 @@ interface SessionCall<Options> extends Call<Options> {
   ref: string;
 }
 
-/** A command whose first argument is `<session>`. The session is open while the command runs. */
+/** A command whose first argument is `<session>`. The session stays open until the answer is printed. */
 export function sessionCommand<
   const Usage extends `${string} <session>${string}`,
   const Options extends readonly OptionShape[] = [],

@@ -18,16 +18,16 @@ import { cutLine, cutToColumns, fieldText, plainLine, plainText } from "./text.t
 const LENGTH = 100;
 
 /**
- * Returns a preview of an entry: one line without control characters; null for an entry without content. The viewer's
- * rows show calls, tools and failures as icons. Here the text contains them: calls with their arguments, results with
- * their tool, failures with their reason.
+ * Returns a preview of an entry: one line of at most 100 code points without control characters; null for an entry
+ * without content. The viewer's rows show calls, tools and failures as icons. Here the text contains them: calls with
+ * their arguments, results with their tool, failures with their reason.
  */
 export function previewEntry(entry: Entry): string | null {
   const text = message.is(entry) ? messageGist(entry.message) : gistOfFields(entry);
   return oneLine(text, LENGTH) || null;
 }
 
-/** Returns a one-line preview of a message of the context. */
+/** Returns a preview of a message of the context: one line of at most 100 code points. */
 export function previewMessage(said: ContextMessage): string {
   return oneLine(messageGist(said), LENGTH);
 }
@@ -61,14 +61,20 @@ const RECORDED: readonly [RegExp, string][] = [
   ],
 ];
 
-/** Returns the text of a prompt without an agent's elements; the unchanged text when nothing else would be left. */
+/**
+ * Returns the text of a prompt without an agent's elements. The text is unchanged if it does not begin with `<`, or if
+ * nothing else would be left.
+ */
 function withoutTags(text: string): string {
   if (!text.startsWith("<")) return text;
   const words = RECORDED.reduce((rest, [element, shown]) => rest.replace(element, shown), text).trim();
   return words === "" ? text : words;
 }
 
-/** Names of a message's blocks, shown when the message has no text. */
+/**
+ * Names of a message's blocks, shown when the message has neither text nor calls. The text of a thinking block is shown
+ * too.
+ */
 function blockNames(said: { content?: unknown }): string[] {
   return contentBlocks(said).flatMap((block) => {
     if (block.type === "image") return ["(image)"];
@@ -77,7 +83,7 @@ function blockNames(said: { content?: unknown }): string[] {
   });
 }
 
-/** Lists the values of a call's arguments without their names. */
+/** Lists the values of a call's arguments without their names; texts are cut at 60 characters, other values at 30. */
 function shortArguments(given: unknown): string {
   if (typeof given !== "object" || given === null) return "";
   const texts = Object.values(given).map((value) =>
@@ -86,10 +92,13 @@ function shortArguments(given: unknown): string {
   return texts.join(", ");
 }
 
-/** Width of a line in columns when stdout is not a terminal. */
+/** Maximum width of a line in columns; the width when stdout is not a terminal. */
 const LINE_LENGTH = 160;
 
-/** Returns the first lines of a message without control sequences; a line with `…` counts the others. */
+/**
+ * Returns the first `most` lines of a message without empty lines and control sequences, each cut at the width; a line
+ * with `…` counts the others.
+ */
 export function firstLines(message: ContextMessage, most: number, columns: number): string[] {
   // Empty lines are left out, since only a few lines are shown.
   const lines = allLines(message)
@@ -102,7 +111,10 @@ export function firstLines(message: ContextMessage, most: number, columns: numbe
   return shown;
 }
 
-/** Returns all lines of a message with their white space: text, then calls and images. */
+/**
+ * Returns all lines of a message with their white space: text, then calls and images; for a shell command, the command
+ * and its output. Thinking is left out.
+ */
 export function allLines(message: ContextMessage): string[] {
   if (message.role === "bashExecution") {
     return [...splitLines(`$ ${fieldText(message.command)}`), ...splitLines(fieldText(message.output))];
@@ -123,7 +135,7 @@ export function allLines(message: ContextMessage): string[] {
 
 const splitLines = (text: string): string[] => (text === "" ? [] : plainText(text).split("\n"));
 
-/** Width of an entry's line in columns when stdout is not a terminal. */
+/** Maximum width of an entry's line in columns; the width when stdout is not a terminal. */
 export const WIDE = 120;
 
 /** Returns one line for an entry: its id, its role or type, and a preview. */
@@ -147,7 +159,7 @@ const ACT_NAMES: Readonly<Record<LastAct["kind"], string>> = {
   pin: "the pin",
 };
 
-/** Maximum number of characters of a prompt in an act's name. */
+/** Maximum width in columns of the text in an act's name. */
 const ACT_WORDS = 60;
 
 /** Names an act for people: `the prompt “What grows here?” of 2026-03-08 17:16`. */

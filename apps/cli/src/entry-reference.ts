@@ -96,9 +96,10 @@ const LEAF = "leaf";
 
 /**
  * Returns the id of the entry that a word of the user names: an id, a label (`@label` or `label`), `start`, `leaf`, or
- * the beginning of an id. When several of these match, the first in this order wins.
+ * the beginning of an id (at least 4 characters). The first of these that matches, in this order, is used.
  * @returns null for the position before the first entry
- * @throws CommandError `ambiguous`, EspalierError `unknown-entry` (suggests similar ids)
+ * @throws CommandError `ambiguous` if several entries match; EspalierError `unknown-entry` (suggests a similar label or
+ * id) if none does
  */
 export function entryNamed(session: ReadableSession, reference: string): string | null {
   const { tree } = session;
@@ -123,12 +124,14 @@ export function entryNamed(session: ReadableSession, reference: string): string 
 const labelsOf = ({ tree }: ReadableSession): string[] =>
   [...labelsInForce(tree).values()].map(({ label }) => label);
 
-/** Like {@link entryNamed}, but throws for the position before the first entry. */
+/** Like {@link entryNamed}, but throws CommandError `usage` for the position before the first entry. */
 export function existingEntry(session: ReadableSession, reference: string): string {
   return existing(entryNamed(session, reference), reference);
 }
 
-/** Throws for the position before the first entry, `null`. @throws CommandError `usage` */
+/**
+ * Returns an id unchanged, or throws if it is `null`, the position before the first entry. @throws CommandError `usage`
+ */
 export function existing(id: string | null, reference: string): string {
   if (id !== null) return id;
   throw new CommandError(
@@ -138,8 +141,9 @@ export function existing(id: string | null, reference: string): string {
 }
 
 /**
- * Returns all entries that a reference can name, by the first rule of {@link entryNamed} that finds any, and a phrase for
- * that rule.
+ * Returns all entries that a reference can name, by the first rule of {@link entryNamed} that finds any, and a phrase
+ * for that rule, such as `have the id`. An id is null for the position before the first entry; no ids if no rule finds
+ * any.
  *
  * @param shortest minimum length of an abbreviated id; default 4
  */

@@ -25,10 +25,10 @@ export class CommandError extends Error {
 type CommandErrorCode =
   | "usage" // an argument or option that cannot be understood
   | "ambiguous" // the beginning of an id or a label that several entries have
-  | "bad-input" // a line of stdin that cannot be understood
+  | "bad-input" // a line of stdin that cannot be understood, or no input
   | "confirm" // something that cannot be undone was not confirmed
   | "damaged" // the line of an entry that cannot be read any more
-  | "not-found" // a folder that does not exist
+  | "not-found" // a file, folder, session or message that does not exist, or several that match
   | "foreign" // a session in the format of another agent, which has to be imported first
   | "exists" // a session or a folder is in the place of a new file
   | "verify" // a replay that differs from a context built from scratch
@@ -41,7 +41,10 @@ type CommandErrorCode =
 
 const WRONG_USAGE = 2;
 
-/** Describes a thrown value; `command` is the name of the command, if known. */
+/**
+ * Describes a thrown value; `command` is the name of the command, if known. The code is `internal` for an error without
+ * one. Exit code: 2 for wrong usage, 130 for `aborted`, else 1.
+ */
 export function failureOf(error: unknown, command = ""): Failure {
   if (error instanceof CommanderError) {
     return { code: "usage", message: usageSentence(error, command), exitCode: WRONG_USAGE };
@@ -58,7 +61,10 @@ export function failureOf(error: unknown, command = ""): Failure {
   };
 }
 
-/** Returns a sentence for an error of the operating system that its command did not describe; undefined for others. */
+/**
+ * Returns a sentence for an error of the operating system that its command did not describe; undefined for an error
+ * without a path, and for others.
+ */
 function systemSentence({ code, syscall, path, dest }: NodeJS.ErrnoException & { dest?: string }) {
   if (syscall === undefined || code === undefined) return undefined;
   if (syscall === "uv_cwd") return "The current folder does not exist any more; change to another folder.";
@@ -87,7 +93,10 @@ function usageSentence({ code, message }: CommanderError, command: string): stri
 /** Commands whose last argument is a query. */
 const QUERIES: ReadonlySet<string> = new Set(["search", "history"]);
 
-/** Returns the most similar known word, with at most a third of its letters different; undefined for none. */
+/**
+ * Returns the known word with the fewest different letters: at most a third of the letters of `word`, but 1 is always
+ * allowed. Undefined if there is none.
+ */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   const farthest = Math.max(1, Math.floor(word.length / 3));
   let found: string | undefined;
@@ -100,17 +109,20 @@ export function nearest(word: string, known: Iterable<string>): string | undefin
   return found;
 }
 
-/** Returns the known id that the user probably meant, cut to the length of `word`; undefined for none. */
+/**
+ * Returns the known id that the user probably meant. If no whole id is similar, returns the beginning of an id that is
+ * similar to `word` and as long, for a word of at least 4 characters. Undefined if there is none.
+ */
 export function nearestId(word: string, ids: readonly string[]): string | undefined {
   const whole = nearest(word, ids);
   if (whole !== undefined || word.length < SHORTEST) return whole;
   return nearest(word, new Set(ids.map((id) => id.slice(0, word.length))));
 }
 
-/** Minimum number of characters of an id that are compared. */
+/** Minimum length of a word that is compared with the beginnings of ids. */
 const SHORTEST = 4;
 
-/** Error for an unknown command. It suggests a similar command. */
+/** Error for an unknown command. It suggests the most similar command, if there is one. */
 export function unknownCommand(word: string, program: Command): CommanderError {
   const meant = nearest(
     word,

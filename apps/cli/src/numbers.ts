@@ -5,7 +5,10 @@ import { InvalidArgumentError } from "commander";
 export { formatAge, formatBytes, formatCost } from "@espalier/engine/reading";
 export { formatCount, formatMany } from "@espalier/session-tree";
 
-/** Formats a count that became another: "167,066 → 61,687"; "167,066" where the other is not known. */
+/**
+ * Formats a count before and after a change: "167,066 → 61,687"; only "167,066" if the count after it is null
+ * (unknown).
+ */
 export const formatChange = (before: number, after: number | null): string =>
   after === null ? formatCount(before) : `${formatCount(before)} → ${formatCount(after)}`;
 
@@ -32,7 +35,7 @@ export const DATE_LENGTH = 10;
 
 /**
  * Formats the cost of calls: "$1.50"; "≈ $1.50" when a part is estimated; "> $1.50" when the price of some calls is
- * unknown; "unknown" when all prices are; "-" without calls.
+ * unknown, even if a part is estimated; "unknown" when all prices are; "-" without calls.
  */
 export function formatBill(bill: Pick<UsageTotals, "calls" | "cost" | "estimated" | "unpriced">): string {
   const { calls, cost, estimated, unpriced } = bill;
@@ -41,7 +44,7 @@ export function formatBill(bill: Pick<UsageTotals, "calls" | "cost" | "estimated
   return `${unpriced > 0 ? "> " : estimated > 0 ? "≈ " : ""}${formatCost(cost)}`;
 }
 
-/** Formats one cost: "$1.50", "≈ $1.50" for an estimate, "unknown", "-" for nothing. */
+/** Formats one cost in US dollars: "$1.50", "≈ $1.50" for an estimate, "unknown" for null, "-" for 0. */
 export function formatPrice({
   cost,
   estimated,
@@ -62,7 +65,10 @@ export const isUnpriced = ({
 }: Pick<UsageTotals, "calls" | "cost" | "unpriced">): boolean =>
   cost === 0 && unpriced > 0 && unpriced >= calls;
 
-/** Cost as fields of JSON: null for an unknown cost, and whether a part of it is estimated. */
+/**
+ * Cost as fields of JSON: `cost` in US dollars, null if no price is known; `estimated`, true if a part is estimated;
+ * `unpriced`, the number of calls without a known price.
+ */
 export const costValue = (bill: Pick<UsageTotals, "calls" | "cost" | "estimated" | "unpriced">) => ({
   cost: isUnpriced(bill) ? null : bill.cost,
   estimated: bill.estimated > 0,
@@ -81,7 +87,10 @@ export function formatSeconds(milliseconds: number): string {
   return `${(milliseconds / 1_000).toFixed(1)} s`;
 }
 
-/** Returns a parser for the number of an option. `expected` describes it in the error, with an example. */
+/**
+ * Returns a parser for the number of an option. It throws for an invalid number; `expected` describes valid ones in the
+ * error, with an example.
+ */
 export const numberParser =
   (isValid: (number: number) => boolean, expected: string) =>
   (text: string): number => {
@@ -101,12 +110,15 @@ export const parseCount = numberParser(
 
 const SPANS = { h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000, m: 30 * 86_400_000, y: 365 * 86_400_000 };
 
-/** Parses a time in the past: a span (`3d`; also h, w, m, y), a local day (`2026-11-20`), or ISO 8601. */
+/**
+ * Parses a time in the past: a span (`3d`; also h, w, m of 30 days, y of 365 days), a local day (`2026-11-20`), or ISO
+ * 8601. Throws InvalidArgumentError for other text.
+ */
 export function parseSince(text: string): Date {
   return timeIn(text, "T00:00:00");
 }
 
-/** Parses a time like {@link parseSince}, as an end: a day means its last moment. */
+/** Parses a time like {@link parseSince}, as the end of a period: a local day means its last millisecond. */
 export function parseUntil(text: string): Date {
   return timeIn(text, "T23:59:59.999");
 }

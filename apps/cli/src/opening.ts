@@ -57,10 +57,12 @@ const USES: Readonly<Record<SessionUse, (shell: Shell) => OpenOptions>> = {
 };
 
 /**
- * Opens a session, runs a function on it, and closes it. Prints a line to stderr when the session is read-only, or when
- * a fork was opened in its place.
+ * Opens a session, runs a function on it, and closes it. Prints to stderr: a fork that was opened instead of a busy
+ * session, an upgrade of the format, for the uses that only read, a header that makes the session read-only, and for
+ * `tree`, the number of damaged lines.
  *
  * @param isContextEnough true: the function needs only the context at the leaf, so the whole tree is not loaded
+ * @throws CommandError `foreign` for a session of another agent; errors of opening the session
  */
 export async function withSession<Result>(
   shell: Shell,
@@ -135,8 +137,8 @@ export function openOptions(shell: Shell): OpenOptions {
 }
 
 /**
- * Returns the command's store as options of every function that opens a session. The session is loaded whole: views
- * and references need all entries.
+ * Returns the command's store as options of every function that opens a session; empty without `--store`. A session of
+ * a store is loaded whole, because views and references need all entries.
  */
 export const storeOf = ({ store }: Pick<Shell, "store">): Pick<OpenOptions, "store" | "whole"> =>
   store ? { store, whole: true } : {};
@@ -152,11 +154,12 @@ export const storeInUse = ({ store }: Pick<Shell, "store">): SessionStore =>
 
 /**
  * Returns the session that an argument names: the path of a file, an id, in a store a name, the unique beginning of an
- * id, or the unique title that lists show, in upper or lower case. The ids of sub-agents begin with the id of their
- * session; a beginning that fits both means the session.
+ * id, or the unique title that lists show, in upper or lower case. Without a store, a word with `/` or the ending
+ * `.jsonl` is always a path. The ids of sub-agents begin with the id of their session; a beginning that fits both means
+ * the session. A word that names nothing is returned as an id, and opening it fails.
  *
- * @throws CommandError `not-found` when several sessions match; EspalierError `ambiguous`, and errors of reading the
- * store
+ * @throws CommandError `not-found` when several sessions match, or none but an id is similar; EspalierError
+ * `ambiguous`, and errors of reading the store
  */
 export async function sessionNamed(store: SessionStore | undefined, word: string): Promise<SessionRef> {
   if (!store && (existsSync(word) || /[/\\]|\.jsonl$/.test(word))) return { file: word };
@@ -234,8 +237,8 @@ export async function isThere(store: SessionStore, ref: SessionRef): Promise<boo
 }
 
 /**
- * Returns the sentence for `--trace`: bytes of the log that were read to build the context at the leaf, and whether the
- * whole file was read.
+ * Returns the sentence for `--trace`: the bytes of the file that were read to build the context at the leaf, and the
+ * reason why no more were read. If the log was not read backwards, the sentence names the source of the path.
  */
 function readingTrace({ log, window, file }: Session): string {
   const size = log.view?.size;
@@ -258,7 +261,7 @@ function warnOfHeader(shell: Shell, { header, file }: Session): void {
   }
 }
 
-/** Prints the number of unusable lines of the session. */
+/** Prints the number of lines whose entries are lost; nothing if there are none. */
 export function warnOfDamage(shell: Shell, { file }: Session, issues: readonly SessionIssue[]): void {
   const lines = new Set(issues.filter(({ kind }) => LOST.has(kind)).map(({ offset }) => offset)).size;
   if (lines === 0) return;
@@ -269,7 +272,10 @@ export function warnOfDamage(shell: Shell, { file }: Session, issues: readonly S
 /** Issues in which entries are lost. Duplicate lines and a missing final newline lose nothing. */
 const LOST: ReadonlySet<string> = new Set(["corrupt", "torn-tail", "duplicate-id", "orphan"]);
 
-/** Returns the name of the agent in whose own format a file is; undefined for every other file. */
+/**
+ * Returns the name of the agent in whose own format a file is; undefined for Pi, whose format is ours, and for every
+ * other file.
+ */
 export async function foreignAgentOf(file: string): Promise<string | undefined> {
   const { agentOfFile } = await import("@espalier/interop/node");
   const found = agentOfFile(file);
@@ -308,8 +314,8 @@ export function currentSettings(
 }
 
 /**
- * Asks a person about a project that changed since it was trusted, at most once per command. Without a terminal the
- * project counts as not trusted.
+ * Asks a person about a project that changed since it was trusted, at most once per folder in a command. Without a
+ * terminal the project counts as not trusted.
  */
 const confirmTrust =
   (shell: Shell): ConfirmTrust =>
@@ -344,8 +350,9 @@ function ask({ folder, changes }: ProjectTrust): Promise<boolean> {
 const MOST_CHANGES = 10;
 
 /**
- * Turns settings into options of a session, and prints which settings are ignored. The summarizer is resolved only when
- * `summarizes` is true, or when the policy compacts after an append, so that a label needs no API key.
+ * Turns settings into options of a session, and prints the ignored settings to stderr. The summarizer is resolved only
+ * when `summarizes` is true, or when the policy compacts automatically after an append, so that a label needs no API
+ * key.
  */
 export function sessionSettings(
   shell: Shell,
@@ -364,8 +371,9 @@ const compactsBehindAppends = ({ autoCompact, policy }: Settings): boolean =>
   autoCompact && resolvePolicy(policy).judgedAt === "append";
 
 /**
- * Returns the summarizer that the command line names, else that of the settings, else the default. An error of the
- * named one is thrown, unless a fallback is requested.
+ * Returns the summarizer of the command line, else of the settings, else the default: `anthropic` with an API key,
+ * `extractive` without one. `fallback` is that of the command line, else of the settings; by default it is false only
+ * if the command line names a summarizer, so that its error is thrown.
  */
 export function summarizerOf(
   { globals }: Pick<Shell, "globals">,
@@ -384,7 +392,7 @@ export function summarizerOf(
   };
 }
 
-/** Returns the current summarizer, which splits input of any length. */
+/** Returns the current summarizer with its fallback. Input of any length is split to fit. */
 export async function readySummarizer(shell: Shell): Promise<Summarizer> {
   const { values } = await currentSettings(shell);
   const { summarizer, fallback } = summarizerOf(shell, values);

@@ -4,7 +4,10 @@ import { Option } from "commander";
 /** Choices of an option, or a parser. `before` is the parser's result for the same option earlier in the line. */
 type OptionValues = readonly string[] | ((text: string, before?: never) => unknown);
 
-/** Flags and description of an option, its values (absent for a plain text or a flag), and one more property. */
+/**
+ * Flags and description of an option; its values (absent for a plain text or a flag); a default, a requirement, the
+ * choices of a parsed value, or an environment variable.
+ */
 export type OptionShape = readonly [
   flags: string,
   description: string,

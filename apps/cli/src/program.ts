@@ -59,10 +59,15 @@ function createProgram(shell: Shell): Command {
   return program;
 }
 
-/** Width in columns from which the meaning of an option is wrapped in its column. */
+/**
+ * Minimum width, in columns, of the help's column of descriptions. In a narrower column, descriptions are not wrapped.
+ */
 const NARROWEST_HELP = 20;
 
-/** Wraps paragraphs of a help text. Indented lines are not wrapped: options are short, and examples are copied. */
+/**
+ * Wraps paragraphs of a help text. Indented lines stay unchanged: descriptions of options are already wrapped, and
+ * examples are copied.
+ */
 function inColumns(help: string, columns: number): string {
   if (!Number.isFinite(columns)) return help;
   const paragraphs = help.replace(/(?<=\S)\n(?=\S)/g, " ").split("\n");
@@ -79,7 +84,10 @@ command line.
 
 With --json an error is {"error":{"code","message"}}. Exit code: 0 success, 1 failure, 2 wrong usage.`;
 
-/** Runs one command. Returns the exit code: 0 success, 1 failure, 2 wrong usage, 130 interrupted. */
+/**
+ * Runs one command. Returns the exit code: 0 success, 1 failure or a negative answer (such as a search without hits), 2
+ * wrong usage, 130 interrupted.
+ */
 export async function runCommandLine(parameters: readonly string[]): Promise<number> {
   const shell = createShell(parameters);
   // Stdout is for the command's answer, so the console of extensions writes to stderr.
@@ -101,7 +109,7 @@ export async function runCommandLine(parameters: readonly string[]): Promise<num
   }
 }
 
-/** Adds the choices of an option to the error that the option is missing. */
+/** Adds the choices of an option to the error for a missing mandatory option. Returns every other error unchanged. */
 function withChoices(error: unknown, command: Command): unknown {
   if (!(error instanceof CommanderError) || error.code !== "commander.missingMandatoryOptionValue")
     return error;
@@ -112,8 +120,9 @@ function withChoices(error: unknown, command: Command): unknown {
 }
 
 /**
- * Returns the error to report. A usage error of `open`, the default command, becomes "unknown command" when the first of
- * several words is not an existing path, because that word is probably a mistyped command.
+ * Returns the error for an unknown command when the words probably begin with a mistyped name: `open` is the default
+ * command and takes one session, so a usage error with several words, of which the first is no file, names no command.
+ * Returns every other error unchanged.
  */
 function meantAsCommand(error: unknown, program: Command, words: readonly string[] = program.args): unknown {
   const [name, ...others] = words;
@@ -123,7 +132,7 @@ function meantAsCommand(error: unknown, program: Command, words: readonly string
   return unknownCommand(name, program);
 }
 
-/** Ends the process after an uncaught error, such as one in a timer of an extension. */
+/** Reports an uncaught error, such as one in a timer of an extension, and ends the process with exit code 1. */
 async function endByStray(shell: Shell, error: Error): Promise<void> {
   const { message, stack = "" } = error ?? {};
   const place = /^ +at (?:.*\()?(.*?)\)?$/m.exec(stack)?.[1] ?? "an unknown place";

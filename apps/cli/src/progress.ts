@@ -6,9 +6,9 @@ import { cutToColumns } from "./text.ts";
 
 /**
  * Runs a long operation: shows its progress on a terminal, and lets Ctrl-C abort it. After the first Ctrl-C the
- * operation is given time to end cleanly; a second one ends the process.
+ * operation is given time to end cleanly; a second one ends the process with exit code 130.
  *
- * @throws CommandError `aborted` when the aborted operation has ended
+ * @throws CommandError `aborted` when the operation throws after Ctrl-C; its own error otherwise
  */
 export async function interruptible<Result>(
   shell: Shell,
@@ -40,7 +40,9 @@ const INTERVAL = 120;
 const PATIENCE = 400;
 const TURNS = ["|", "/", "-", "\\"];
 
-/** Shows a line of progress on stderr; nothing when stderr is not a terminal. */
+/**
+ * Shows a line of progress on stderr after 400 ms; nothing when stderr is not a terminal. The caller must call `stop`.
+ */
 export function startProgress({ colours, progressColumns }: Shell, what: string) {
   const begun = Date.now();
   let stage = "";
@@ -71,7 +73,7 @@ export function startProgress({ colours, progressColumns }: Shell, what: string)
     },
     /** Clears the line, to make room for output. The timer draws it again. */
     clear,
-    /** Shows the number of tokens. With two concurrent summaries it is that of the longer one. */
+    /** Shows the number of output tokens; of concurrent summaries, the number of the longest one. */
     report: ({ outputTokens }: { outputTokens: number }): void => {
       tokens = Math.max(tokens, outputTokens);
     },

@@ -36,7 +36,7 @@ export function createShell(parameters: readonly string[]) {
     progressColumns,
     /** True when a person can be asked a question. */
     interactive,
-    /** Exit code: 1 also when the command succeeded and its answer is negative. */
+    /** Exit code of a command that does not throw: 0, or 1 for a negative answer. */
     exitCode: 0,
     /** Global options. Set before the command runs. */
     globals: {} as OptionsOf<typeof globalOptions>,
@@ -94,7 +94,9 @@ export class Output {
     stream.on("error", () => undefined);
   }
 
-  /** @throws OutputClosed */
+  /**
+   * Collects text, and writes it in pieces of about {@link PIECE_LENGTH}. @throws OutputClosed; CommandError `output`
+   */
   async write(text: string): Promise<void> {
     this.#piece += text;
     if (this.#piece.length >= PIECE_LENGTH) await this.flush();
@@ -103,7 +105,8 @@ export class Output {
   /**
    * Writes all of a text or nothing. Making the pieces may fail at any piece, so writing begins after the last one is
    * made.
-   * @throws errors of making a piece; EspalierError `no-room` when the rest of a long text cannot be kept
+   * @throws errors of making a piece; EspalierError `no-room` when the rest of a long text cannot be kept;
+   * OutputClosed; CommandError `output`
    */
   async writeWhole(pieces: Iterable<string>): Promise<void> {
     const beginning: Uint8Array[] = [];
@@ -137,14 +140,14 @@ export class Output {
     await this.write(`${line}\n`);
   }
 
-  /** Writes a line unchanged. */
+  /** Writes the bytes of a line unchanged, then a newline. */
   async writeBytes(line: Uint8Array): Promise<void> {
     await this.flush();
     await this.#hand(line);
     await this.#hand("\n");
   }
 
-  /** Writes the collected text; resolves when the stream accepts more. */
+  /** Writes the collected text; resolves when the stream has taken it. */
   async flush(): Promise<void> {
     const piece = this.#piece;
     this.#piece = "";
@@ -179,7 +182,7 @@ function* inPieces(texts: Iterable<string>): Generator<Uint8Array> {
   yield Buffer.from(piece);
 }
 
-/** Prints an answer: the value with `--json`, else the lines for people. */
+/** Prints an answer: the value with `--json`, else the lines for people, wrapped, and then `text`, unwrapped. */
 export async function print(
   shell: Shell,
   value: object,

@@ -5,8 +5,8 @@ import { columnsOf, cutToColumns, padToColumns } from "./text.ts";
 const NARROWEST = 12;
 
 /**
- * Draws a table. The first column is left-aligned, and cut at the terminal's width; the others are right-aligned
- * numbers.
+ * Draws a table. The first column is left-aligned; in a table wider than the terminal its cells are cut, but not below
+ * 12 columns. The others are right-aligned numbers.
  */
 export function* viewTable(
   headings: readonly string[],

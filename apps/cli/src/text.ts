@@ -59,10 +59,13 @@ export function wrapToColumns(text: string, columns: number): string {
   return wrapped.join("\n");
 }
 
-/** Title of a session without a name and a prompt. */
+/** Title of a session that has neither a name nor a prompt. */
 export const NO_PROMPT = "(no prompt yet)";
 
-/** Title of a session for people: its name, else its first prompt; the file's name when the header is lost. */
+/**
+ * Title of a session for people: its name, else its first prompt. Without both: the file's name if the header is lost,
+ * else {@link NO_PROMPT}.
+ */
 export const titleOf = ({ name, firstMessage, id, ref }: ListedSession): string =>
   plainLine(name ?? firstMessage ?? "") || (id === "" ? plainLine(basename(ref)) : NO_PROMPT);
 

@@ -37,7 +37,7 @@ export function writeExport(path: string, pieces: Generator<string, number>): Wr
   return { file, entries: count.entries };
 }
 
-/** Writes a whole file under a temporary name, then gives it its name, replacing another file. `mode`: default 0600. */
+/** Writes a whole file under a temporary name, then renames it; an existing file is replaced. `mode`: default 0600. */
 export function replaceFile(file: string, chunks: Iterable<Uint8Array>, mode = 0o600): void {
   const draft = `${file}.${randomBytes(6).toString("hex")}.tmp`;
   createWhole(draft, chunks, { mode });

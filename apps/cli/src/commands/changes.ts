@@ -33,7 +33,9 @@ export interface Change {
   /** JSON that the command prints. */
   value: object;
   sentences: readonly string[];
-  /** Entry to show after the change. */
+  /**
+   * Entry to show after the change; null for the position before the first entry, undefined if there is none to show.
+   */
   entryId?: string | null;
   /** Text of a reopened user message. */
   editorText?: string | null;
@@ -179,7 +181,10 @@ const answer = ({ value, sentences, editorText }: Change): Answer => ({
   ...(editorText ? { text: plainText(editorText) } : {}),
 });
 
-/** Opens the target of an append. A path without a file creates a session; an unknown id is an error. */
+/**
+ * Opens the target of an append. A path without a file creates a session, unless `at` is given; an unknown id is an
+ * error.
+ */
 async function withTarget(
   shell: Shell,
   ref: string,
@@ -206,7 +211,7 @@ async function appendLines(session: Session, lines: readonly StdinLine[], at: st
   return session.append([{ ...first!, parentId }, ...rest]);
 }
 
-/** Adds or removes a rule. */
+/** Adds the rule with the text `add`, then removes the rule with the id `drop`; each only if given. */
 export async function changeRules(
   session: Session,
   { add, drop }: { add?: string | undefined; drop?: string | undefined },
@@ -230,7 +235,7 @@ function refuseEmptyFork({ tree }: Session, ref: string, entryId: string, positi
   );
 }
 
-/** The commands that go on with a fork: in the agent of its source, if it was imported, and here. */
+/** Names the commands that continue a fork: in the agent from which the source was imported, if any, and here. */
 function nextOfFork({ header }: Session, { id, file }: ForkResult, out: string | undefined): string {
   const name = plainLine(out === undefined ? id : file);
   const agent = nativeAgents.find((each) => each === header?.importedFrom?.agent);

@@ -299,8 +299,8 @@ const FOUND_LINES = 6;
 const LINE_LENGTH = 200;
 
 /**
- * Draws original messages for people: id, role, whether the model still reads them, and their first lines, or those
- * around the line with the most words of the query.
+ * Draws original messages for people: role, id, time, marks for covered messages and other branches, and their first
+ * lines. If the line with the most words of the query is not among these, the lines around it are drawn instead.
  */
 function* viewHistory(
   { tree }: Session,

@@ -93,7 +93,10 @@ export async function subAgentCosts<Cost>(
 const isOfClaudeCode = ({ listing }: SubAgentCost<unknown>): boolean =>
   listing.importedFrom === "claude-code";
 
-/** Returns the cost of a session with its sub-agents, which a figure recorded by the agent includes already. */
+/**
+ * Returns the cost of a session with its sub-agents. A cost that Claude Code recorded includes the sub-agents that were
+ * imported from it, so only their calls and tokens are added.
+ */
 function billWithRuns(
   { total, recordedCost }: Pick<SessionStats, "total" | "recordedCost">,
   runs: readonly SubAgentCost<UsageTotals>[],

@@ -28,7 +28,7 @@ interface ExportCommandOptions {
   out?: string;
 }
 
-/** Formats with the endings of their files. A file without a name gets the first ending. */
+/** Formats with the endings of their files. A file that the user does not name gets the first ending. */
 const ENDINGS: Record<Format, readonly [string, ...string[]]> = {
   html: ["html", "htm"],
   markdown: ["md", "markdown"],
@@ -71,7 +71,10 @@ const pathOptions = (session: Session, at: string | undefined, redact = false) =
   ...(redact ? { redact: redactText } : {}),
 });
 
-/** Names the entries of the session that an export leaves out, and the option that includes them; empty for none. */
+/**
+ * Names the entries of the session that an export leaves out, and the option that includes them; empty if there are
+ * none, and for the session file of another agent.
+ */
 function viewOmitted(
   session: Session,
   format: Format,

@@ -33,7 +33,7 @@ import { VIEWER_PAGE } from "../write-export.ts";
 
 /**
  * Returns the file or name of a session. A word that names no session is reported as an unknown command, unless it
- * follows `open`.
+ * follows `open`, has a `/`, or is a file.
  */
 async function fileOf(shell: Shell, ref: string, program: Command): Promise<string> {
   const isFile = !shell.store && existsSync(ref);
@@ -109,7 +109,10 @@ const untilInterrupted = (): Promise<void> =>
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => end());
   });
 
-/** Prints the answer to one prompt: as markdown, drawn on a terminal; every event with --json. */
+/**
+ * Prints the answer to one prompt: on a terminal as rendered markdown, elsewhere as plain text; with `--json`, every
+ * event of the run. @throws CommandError `aborted`, or `model` if the model failed
+ */
 async function answerOne(
   shell: Shell,
   ref: string | undefined,

@@ -79,7 +79,10 @@ function sessionNames(all: readonly ListedSession[]): (id: string) => string {
   return shortSessionIds(all.flatMap(({ id, parent }) => [id, ...(parent ? [parent.sessionId] : [])]));
 }
 
-/** Prints the number of sessions that an import would add, if the store has only sessions of Pi. */
+/**
+ * Prints the sessions of other agents found on this machine, if the files of Espalier and Pi have only sessions of Pi.
+ * Prints nothing with `--store`.
+ */
 async function tellOfOthers(shell: Shell): Promise<void> {
   if (shell.store || (await hasOwnSession(shell))) return;
   const { describeFound, foundSessions } = await import("@espalier/interop/node");
@@ -98,7 +101,7 @@ function listedValue(session: ListedSession, asked: ListOptions, bill: UsageTota
   return { id: id || null, file, cwd: cwd || null, ...told, ...linked, ...(bill ? costValue(bill) : {}) };
 }
 
-/** Width of the table in columns when stdout is not a terminal. */
+/** Maximum width of the table in columns; the width when stdout is not a terminal. */
 const WIDE = 160;
 
 /** Minimum width of a title, and maximum width of a project, in columns. */

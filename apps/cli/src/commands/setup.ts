@@ -17,7 +17,7 @@ import { currentSettings, sessionNamed, storeOf } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 import { columnsOf, plainLine, plainText, wrapToColumns } from "../text.ts";
 
-/** Replaces the value of a key. */
+/** Replaces the value of an API key with `(set)`. */
 const withoutKey = (setting: SettingOrigin): SettingOrigin =>
   setting.key.endsWith("ApiKey") && setting.value != null ? { ...setting, value: "(set)" } : setting;
 
@@ -166,7 +166,10 @@ async function completionOf(
   return { ...offered, candidates: offered.candidates.filter(({ value }) => isOffered(value, typed)) };
 }
 
-/** Returns true when a value begins with the typed text and needs no quotes in a shell. */
+/**
+ * Returns true when a value begins with the typed text and can be printed as a candidate: it has no control sequence,
+ * tab or newline.
+ */
 const isOffered = (value: string, typed: string): boolean =>
   value.startsWith(typed) && plainText(value) === value && !/[\t\n]/.test(value);
 
@@ -245,7 +248,10 @@ const optionsOf = (program: Command, command: Command): Candidate[] =>
     ({ long, hidden, description }) => (long && !hidden ? [{ value: long, description }] : []),
   );
 
-/** Completes a session: ids, and in a store names, that begin with the typed text, newest first; or a path. */
+/**
+ * Completes a session: at most 50 ids, and in a store names, that begin with the typed text, newest first. Without a
+ * store there are none for an empty text, or for one with `/` or `.`, which is a path.
+ */
 async function sessionCandidates(typed: string, place: StorePlace): Promise<Candidate[]> {
   const found: Candidate[] = [];
   // No message can be shown during a completion; `list` shows it.

@@ -29,7 +29,10 @@ import {
   projectOf,
 } from "../text.ts";
 
-/** Returns the agents whose sessions `import` without arguments imports, and those with a folder that cannot be read. */
+/**
+ * Returns the agents whose sessions `import` without arguments imports, and those with a folder that cannot be read.
+ * @throws CommandError `not-found` if there are none
+ */
 function foundAgents(): string[] {
   const agents = new Set<string>();
   for (const { agent } of foundSessions(process.env, (unreadable) => agents.add(unreadable)))
@@ -228,7 +231,10 @@ function groupIssues(reports: readonly ImportReport[]): IssueGroup[] {
   return [...byMessage.values()];
 }
 
-/** Copying a folder to itself would duplicate each session whose file has another name. */
+/**
+ * Returns whether two paths are the same existing folder. Copying a folder to itself would duplicate each session whose
+ * file has another name.
+ */
 const isSameFolder = (from: string, to: string): boolean =>
   existsSync(from) && existsSync(to) && realpathSync(from) === realpathSync(to);
 
@@ -243,7 +249,10 @@ const copyOne = (shell: Shell, source: CopyPlace, ref: SessionRef, target: CopyP
     });
   });
 
-/** Copies one session of several. A failure is printed and does not stop the other copies. */
+/**
+ * Copies one session of several. An error of this session is printed, sets exit code 1, and does not stop the other
+ * copies; any other error is thrown.
+ */
 async function copyOrComplain(
   shell: Shell,
   source: CopyPlace,

@@ -78,7 +78,7 @@ function treeValue(
 /** An entry in the output of `tree --json`; fields without a value are null. */
 interface TreeEntry {
   id: string;
-  /** Parent in the tree; null for an entry whose parent is missing. */
+  /** Parent in the tree; null for a root, and for an entry whose parent is missing. */
   parentId: string | null;
   type: string;
   role?: string | null;
@@ -92,8 +92,8 @@ interface TreeEntry {
 }
 
 /**
- * Yields all entries in file order. With `structure`, role, timestamp and preview are missing, so that no line is
- * parsed.
+ * Yields all entries in file order. With `structure`, role, timestamp and preview are missing, so that a line is parsed
+ * only if its type is not in the index.
  */
 function* treeEntries(tree: Tree, leafId: string | null, structure = false): Generator<TreeEntry> {
   const labels = labelsInForce(tree);
@@ -166,7 +166,9 @@ function bookkeepingIn(tree: Tree): number {
 /** Maximum width in columns of a title above a tree, about that of the entries below it. */
 const TITLE_WIDTH = 100;
 
-/** Two lines about a session: its name, and its size. */
+/**
+ * Two lines about a session: its title and folder; its entries, its branches and the size of the context at the leaf.
+ */
 export function* sessionHeading(
   session: Session,
   colours: Colours,
