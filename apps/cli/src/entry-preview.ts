@@ -92,7 +92,7 @@ function shortArguments(given: unknown): string {
   return texts.join(", ");
 }
 
-/** Maximum width of a line in columns; the width when stdout is not a terminal. */
+/** Maximum width of a line in columns, and its width when stdout is not a terminal. */
 const LINE_LENGTH = 160;
 
 /**
@@ -135,7 +135,7 @@ export function allLines(message: ContextMessage): string[] {
 
 const splitLines = (text: string): string[] => (text === "" ? [] : plainText(text).split("\n"));
 
-/** Maximum width of an entry's line in columns; the width when stdout is not a terminal. */
+/** Maximum width of an entry's line in columns, and its width when stdout is not a terminal. */
 export const WIDE = 120;
 
 /** Returns one line for an entry: its id, its role or type, and a preview. */

@@ -130,7 +130,8 @@ export function existingEntry(session: ReadableSession, reference: string): stri
 }
 
 /**
- * Returns an id unchanged, or throws if it is `null`, the position before the first entry. @throws CommandError `usage`
+ * Returns an id unchanged, or throws if it is `null`, the position before the first entry.
+ * @throws CommandError `usage`
  */
 export function existing(id: string | null, reference: string): string {
   if (id !== null) return id;

@@ -62,8 +62,8 @@ export function failureOf(error: unknown, command = ""): Failure {
 }
 
 /**
- * Returns a sentence for an error of the operating system that its command did not describe; undefined for an error
- * without a path, and for others.
+ * Returns a sentence for an error of the operating system that its command did not describe; undefined for other
+ * errors, and for one without a path.
  */
 function systemSentence({ code, syscall, path, dest }: NodeJS.ErrnoException & { dest?: string }) {
   if (syscall === undefined || code === undefined) return undefined;
@@ -94,7 +94,7 @@ function usageSentence({ code, message }: CommanderError, command: string): stri
 const QUERIES: ReadonlySet<string> = new Set(["search", "history"]);
 
 /**
- * Returns the known word with the fewest different letters: at most a third of the letters of `word`, but 1 is always
+ * Returns the known word that differs in the fewest letters: at most a third of the letters of `word`, but 1 is always
  * allowed. Undefined if there is none.
  */
 export function nearest(word: string, known: Iterable<string>): string | undefined {

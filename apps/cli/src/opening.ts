@@ -57,9 +57,9 @@ const USES: Readonly<Record<SessionUse, (shell: Shell) => OpenOptions>> = {
 };
 
 /**
- * Opens a session, runs a function on it, and closes it. Prints to stderr: a fork that was opened instead of a busy
- * session, an upgrade of the format, for the uses that only read, a header that makes the session read-only, and for
- * `tree`, the number of damaged lines.
+ * Opens a session, runs a function on it, and closes it. Prints to stderr that another process writes the session, and
+ * that its format was upgraded. A use that only reads also prints the problem of a header that makes the session
+ * read-only; `tree` also prints the number of damaged lines.
  *
  * @param isContextEnough true: the function needs only the context at the leaf, so the whole tree is not loaded
  * @throws CommandError `foreign` for a session of another agent; errors of opening the session

@@ -120,9 +120,9 @@ function withChoices(error: unknown, command: Command): unknown {
 }
 
 /**
- * Returns the error for an unknown command when the words probably begin with a mistyped name: `open` is the default
- * command and takes one session, so a usage error with several words, of which the first is no file, names no command.
- * Returns every other error unchanged.
+ * Returns the error for an unknown command if a usage error has several words, of which the first is no file: `open` is
+ * the default command and takes one session, so this word is probably a mistyped name. Returns every other error
+ * unchanged.
  */
 function meantAsCommand(error: unknown, program: Command, words: readonly string[] = program.args): unknown {
   const [name, ...others] = words;

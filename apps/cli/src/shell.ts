@@ -95,7 +95,8 @@ export class Output {
   }
 
   /**
-   * Collects text, and writes it in pieces of about {@link PIECE_LENGTH}. @throws OutputClosed; CommandError `output`
+   * Collects text, and writes it in pieces of about {@link PIECE_LENGTH}.
+   * @throws OutputClosed; CommandError `output`
    */
   async write(text: string): Promise<void> {
     this.#piece += text;

@@ -95,7 +95,10 @@ const textOfField = (value: unknown, key: string): string => {
   return typeof field === "string" ? field : "";
 };
 
-/** A plugin in a folder of ours. The user's settings name this folder as a marketplace with one plugin. */
+/**
+ * A plugin in a folder of ours, and a status line. The user's settings name this folder as a marketplace with one
+ * plugin.
+ */
 function claudeCode(userHome: string, environment: Environment): AgentFacts {
   const home = environment["CLAUDE_CONFIG_DIR"] || join(userHome, ".claude");
   const folder = join(agentsFolder(), "claude-code");

@@ -84,7 +84,10 @@ function leaseOf(file: string): (() => void) | undefined {
 const WAIT_MS = 500;
 const LOOKS = 120;
 
-/** Repeats an import while another process, such as `espalier mcp`, writes the session. */
+/**
+ * Repeats an import while another process, such as `espalier mcp`, writes the session. Throws `busy` after 120
+ * attempts, which take at least one minute.
+ */
 async function whenFree<Result>(run: () => Promise<Result>): Promise<Result> {
   for (let look = 1; ; look++) {
     try {
@@ -96,7 +99,10 @@ async function whenFree<Result>(run: () => Promise<Result>): Promise<Result> {
   }
 }
 
-/** Imports a file; returns the file of the imported session. */
+/**
+ * Imports a file; returns the file of the imported session, undefined if there is none. Reasons of skipped files are
+ * logged.
+ */
 async function importOne(agent: string, transcript: string): Promise<string | undefined> {
   let found: string | undefined;
   for await (const { file, status, issues } of importSessions(transcript, {
@@ -120,7 +126,7 @@ async function briefOf(file: string): Promise<string> {
   }
 }
 
-/** Limits of the parts: the rules in tokens, the others in characters. Together they are at most 1,500 tokens. */
+/** Limits of the parts: rules and open work in tokens, labels in characters. Together they are at most 1,500 tokens. */
 const RULE_TOKENS = 500;
 const WORK_TOKENS = 700;
 const LONGEST_LABELS = 400;
@@ -129,8 +135,8 @@ const LONGEST_LABELS = 400;
 const WORK = ["In Progress", "Blocked", "Next Steps"];
 
 /**
- * Builds notes for the model: the user's rules, the open work, and how to find text that is no longer in the context.
- * All text except our own sentences is escaped data between tags.
+ * Builds notes for the model: the user's rules, the open work, the labels, and how to find text that is no longer in
+ * the context. All text except our own sentences is escaped data between tags. Empty for an empty context.
  */
 export async function writeBrief(session: Session): Promise<string> {
   const { messages } = session.context;

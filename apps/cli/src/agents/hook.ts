@@ -72,7 +72,7 @@ async function wholeInput(): Promise<string> {
 /** Limit for the input of a hook; the agents end a hook after three seconds. */
 const INPUT_MS = 2_000;
 
-/** Text for stdout; empty for no answer. */
+/** Returns the text for stdout, empty for no answer, and starts the import that the event asks for. */
 function answerTo(agent: string, input: HookInput): string {
   const sessionId = typeof input.session_id === "string" ? input.session_id : "";
   const transcript = typeof input.transcript_path === "string" ? input.transcript_path : "";
@@ -119,7 +119,7 @@ function readBrief(agent: string, sessionId: string): Brief | undefined {
   return JSON.parse(readFileSync(file, "utf8")) as Brief;
 }
 
-/** Maximum share of the time for imports at the end of answers. */
+/** Maximum share of the time that imports at the end of answers take. */
 const SHARE = 1 / 20;
 
 /**
@@ -136,10 +136,13 @@ function importInBackground(agent: string, sessionId: string, transcript: string
     .unref();
 }
 
-/** Characters after which a new log is begun; the previous log is kept. */
+/** Bytes after which a new log is begun; the previous log is kept as `hooks.log.1`. */
 const LONGEST_LOG = 256 * 1024;
 
-/** Appends a line to the log. A failure is ignored, because the agent must not be disturbed. */
+/**
+ * Appends a line to the log, with at most 1,000 characters of the error. A failure is ignored, because the agent must
+ * not be disturbed.
+ */
 export function logFailure(agent: string, error: unknown): void {
   const told = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   const line = `${new Date().toISOString()} ${agent} ${told.replace(/\s+/g, " ").slice(0, 1_000)}\n`;
@@ -166,7 +169,10 @@ interface StatusInput {
   prompt_cache?: { hit_ratio?: unknown; warm?: unknown };
 }
 
-/** Returns one line: the model, the used share of the context, the share that was cached, and the cost. */
+/**
+ * Returns one line: the model, the used share of the context, the share that was cached, and the cost. Unknown parts
+ * are left out; empty if all are unknown.
+ */
 function statusLine({ model, cost, context_window: window, prompt_cache: cache }: StatusInput): string {
   const usage = window?.current_usage ?? {};
   const [fresh, written, read] = [

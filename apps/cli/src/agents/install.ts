@@ -155,7 +155,7 @@ const hasFiles = (folder: string): boolean =>
   existsSync(folder) &&
   readdirSync(folder, { recursive: true, withFileTypes: true }).some((entry) => !entry.isDirectory());
 
-/** A sentence on the sessions that were imported from the agent, if there can be any. */
+/** A sentence on the sessions that were imported from the agent; none if there are no imported sessions at all. */
 function sessionNotes({ name, label }: Agent): string[] {
   const home = espalierHome();
   if (!hasFiles(join(home, "sessions"))) return [];
@@ -219,7 +219,11 @@ function missingFolders(folder: string): string[] {
   return [...missingFolders(dirname(folder)), folder];
 }
 
-/** Carries out a plan. @throws CommandError `changed` for a file that changed after the plan was made */
+/**
+ * Carries out a plan. After an error, a first installation is undone; other plans may be carried out in part.
+ * @throws CommandError `changed` for a file that changed after the plan was made; `settings` for a file that cannot be
+ * written
+ */
 export function carryOut({ agent, changes, removed }: InstallPlan): void {
   const isFirst = !existsSync(recordFile(agent));
   const { folders } = readRecord(agent);
@@ -245,7 +249,10 @@ export function carryOut({ agent, changes, removed }: InstallPlan): void {
   removeFolders(agent, folders);
 }
 
-/** Removes the folders of an installation, and these ones, if they are empty. */
+/**
+ * Removes empty folders: those of our own files, `folders`, which the installation created, and the folder of
+ * installation records.
+ */
 function removeFolders(agent: Agent, folders: readonly string[]): void {
   for (const path of Object.keys(agent.ownFiles))
     removeEmpty(dirname(join(agent.folder, path)), agentsFolder());
@@ -269,7 +276,7 @@ const changed = (file: string): CommandError =>
     `Another program changed ${file} meanwhile, so it was not written; repeat the command.`,
   );
 
-/** Replaces a file with the same mode; links are followed. Throws CommandError `settings`. */
+/** Replaces a file with the same mode, 0600 for a new file; links are followed. Throws CommandError `settings`. */
 function writeText(path: string, text: string): void {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });

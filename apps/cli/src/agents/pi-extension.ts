@@ -198,7 +198,9 @@ export default function espalier(pi: PiApi): void {
   });
 }
 
-/** Runs a step. A failure is shown to the user, and Pi does the step in its own way. */
+/**
+ * Runs a step. An EspalierError is shown to the user, and Pi does the step in its own way; any other error is thrown.
+ */
 async function orNothing<Result>(
   { ui }: PiContext,
   what: string,
@@ -213,7 +215,10 @@ async function orNothing<Result>(
   }
 }
 
-/** Makes the compaction of the policy in the settings; throws `EspalierError` when there is nothing to compact. */
+/**
+ * Makes the compaction of the policy in the settings; undefined when there is nothing to compact, and Pi then compacts
+ * in its own way.
+ */
 async function compactionOf({ preparation, customInstructions, signal }: PiCompactEvent, context: PiContext) {
   const { reserveTokens, keepRecentTokens } = preparation.settings ?? {};
   const contextWindow = context.model?.contextWindow;

@@ -38,15 +38,20 @@ export const NO_INSERTION: Insertion = { pieces: [], made: [] };
 export interface SettingsForm {
   /**
    * Inserts values; a value that the file already has is skipped.
-   * @throws CommandError `settings` for a file that cannot be parsed, or whose content does not fit the path of a value
+   * @throws CommandError `settings` for a file that cannot be parsed, that has another value at the path of a value, or
+   * whose content does not fit the path
    */
   insert(text: string, values: readonly OwnValue[]): Insertion & { text: string };
   /**
    * Removes our values: the inserted texts if they are unchanged, else the values by their keys.
-   * @throws CommandError `settings` for a file that cannot be parsed
+   * @throws CommandError `settings` for a file that cannot be parsed; in TOML, also for values that cannot be removed
+   * without a change of other parts
    */
   remove(text: string, values: readonly OwnValue[], insertion: Insertion): string;
-  /** Returns the value at a path; undefined if there is none. */
+  /**
+   * Returns the value at a path; undefined if there is none.
+   * @throws CommandError `settings` for a file that cannot be parsed
+   */
   read(text: string, path: readonly string[]): unknown;
 }
 

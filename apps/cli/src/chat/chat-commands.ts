@@ -274,8 +274,9 @@ async function goTo(chat: Chat, argument: string): Promise<void> {
 }
 
 /**
- * Returns the entry that a user names; the chat takes any beginning of an id. Returns null for the position before the
- * first entry. When several entries match, prints them and returns undefined.
+ * Returns the entry that a user names. The chat accepts any beginning of an id, of digits only from 4 characters on.
+ * Returns null for the position before the first entry. When several entries match, prints them and returns undefined;
+ * throws when none does.
  */
 function entryMeant(chat: Chat, reference: string): string | null | undefined {
   const { session } = chat;
@@ -301,14 +302,14 @@ function entryMeant(chat: Chat, reference: string): string | null | undefined {
 /** Maximum number of entries that are listed when several match. */
 const LISTED = 10;
 
-/**
- * Maximum number of entries that are offered before a character is typed, newest first; and of rows that are searched
- * for them.
- */
+/** Maximum number of entries that are offered, newest first, and of rows that are searched for them. */
 const OFFERED = 8;
 const SEARCHED = 5_000;
 
-/** Returns the entries and labels that begin with the typed text; without a text, labels and the newest prompts. */
+/**
+ * Returns labels without blanks and the newest entries that begin with the typed text; without a text, these labels and
+ * the newest prompts.
+ */
 function offeredEntries({ session }: Chat, typed: string): Candidate[] {
   const { tree } = session;
   const labels = [...labelsInForce(tree)].flatMap(([id, { label }]) =>
@@ -423,7 +424,7 @@ async function choosePolicy(chat: Chat, name: string): Promise<void> {
   chat.say(`The policy is ${chat.session.policy.name} until the end of this chat`);
 }
 
-/** Opens the session again with another choice, unless the settings exclude it for the model. */
+/** Opens the session again with another choice. Throws first, if the settings exclude the choice for the model. */
 async function choose(chat: Chat, choice: ChatChoices, modelId: string): Promise<void> {
   const chosen = { ...chat.conversation.choices, ...choice };
   await settingsFor(chat.shell, chosen, () => `anthropic/${modelId}`);
@@ -459,7 +460,10 @@ function helpText({ session: { commands }, shell }: Chat): string {
   return [...lines, ...KEYS].join("\n");
 }
 
-/** Runs a line that begins with `/`. */
+/**
+ * Runs a line that begins with `/`: a command of the chat, else of an extension. Prints a sentence for an unknown
+ * command, and for one that cannot run during an answer.
+ */
 export async function runChatCommand(chat: Chat, line: string): Promise<void> {
   const [, name = "", argument = ""] = /^\/(\S*)\s*(.*)$/s.exec(line) ?? [];
   const command = CHAT_COMMANDS.find((one) => one.name === name);

@@ -61,7 +61,7 @@ export class ChatDrawing {
     this.#screen.say(lines.flatMap((line) => wrapWords(line, columns - 1)).join("\n"), this.rows());
   }
 
-  /** Shows an activity until `idle` for its owner. */
+  /** Shows an activity until `idle` is called for its owner. */
   busy(what: string, owner: Owner = "run"): void {
     const before = this.#activities.get(owner);
     // Text arrives faster than a terminal draws, so the timer draws it.
@@ -92,7 +92,10 @@ export class ChatDrawing {
     this.#screen.show(this.rows());
   }
 
-  /** Returns the rows above the input line: the running answer, the activity, the waiting messages, the footer. */
+  /**
+   * Returns the rows above the input line: the running answer, the activity, the waiting messages, the statuses of
+   * extensions, the footer.
+   */
   rows(): string[] {
     const { agent, session, statuses } = this.#conversation;
     const { dim, cyan } = this.#colours;
@@ -159,7 +162,10 @@ export class ChatDrawing {
     },
   };
 
-  /** Shows the newest prompt, its answer, and why that failed, so that the user knows the position in the conversation. */
+  /**
+   * Shows the newest prompt, its answer, and the reason if the answer failed, so that the user knows the position in
+   * the conversation.
+   */
   recall(): void {
     const { messages } = this.#conversation.session.context;
     const at = messages.findLastIndex(({ role }) => role === "user");
@@ -184,7 +190,7 @@ export class ChatDrawing {
     this.#block(answer);
   }
 
-  /** Ends the shown answer; `message` is the recorded one. */
+  /** Ends the shown answer; `message` is the recorded one, undefined if none was recorded. */
   #endAnswer(message: AssistantMessage | undefined): void {
     this.#block(this.#answer.end());
     if (message) this.#sayEnd(message);
@@ -222,7 +228,10 @@ export class ChatDrawing {
   }
 }
 
-/** Cost of a session in US dollars on all its branches. Each call counts only new entries. */
+/**
+ * Cost of a session in US dollars on all its branches. `of` reads only the entries that were appended since it was last
+ * called.
+ */
 class SessionCost {
   #counted = 0;
   #total = 0;
@@ -242,7 +251,7 @@ type EventOf<Type extends AgentEvent["type"]> = Extract<AgentEvent, { type: Type
 /** Maximum width in columns of a session's title. */
 const TITLE = 60;
 
-/** Title of a session, and its file. */
+/** Title of a session, a hint to the help, and its file. */
 export function viewGreeting({ tree, file, leafId }: Session, colours: Colours): string {
   const title = cutToColumns(
     plainLine((leafId === null ? undefined : titleOf(tree)) ?? "A new session"),
@@ -251,7 +260,7 @@ export function viewGreeting({ tree, file, leafId }: Session, colours: Colours):
   return `${colours.bold(title)} · /help lists the commands.\n${colours.dim(file)}`;
 }
 
-/** Draws a call and its result as one line. */
+/** Draws a tool call as one line, with the number of lines of its result, or the text of its error. */
 function viewCall({ call, result }: EventOf<"tool_end">, colours: Colours): string {
   const text = plainText(messageText(result)).trimEnd();
   const lines = text === "" ? "nothing" : formatMany(text.split("\n").length, "line");

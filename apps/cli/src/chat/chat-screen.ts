@@ -97,7 +97,7 @@ export class ChatScreen {
     return Math.max(1, this.#rows - SPARE_ROWS);
   }
 
-  /** Typed text that was not sent. */
+  /** Text in the input: the draft, or an earlier input that is shown. */
   get draft(): string {
     return this.#field.text;
   }
@@ -229,7 +229,7 @@ export class ChatScreen {
     this.#height = 0;
   }
 
-  /** Sends the input; after a backslash at its end it begins a new line instead. */
+  /** Sends the input; after a backslash before the cursor, it begins a new line instead. */
   #send(): void {
     const { text, at } = this.#field;
     if (text[at - 1] === "\\") {
@@ -242,7 +242,10 @@ export class ChatScreen {
     this.#options.onLine(text.replace(/^(?:[^\S\n]*\n)+/, "").trimEnd());
   }
 
-  /** Inserts the common beginning of all candidates; lists the candidates when this inserts nothing. */
+  /**
+   * Inserts the common beginning of all candidates; a space follows the only candidate, unless it is a folder. Lists
+   * several candidates when nothing is inserted.
+   */
   #complete(): void {
     const { text, at } = this.#field;
     const { from, candidates } = this.#options.complete(text.slice(0, at));

@@ -148,7 +148,10 @@ export class Chat {
     return answer !== undefined;
   }
 
-  /** Puts a text into the input line for editing; a text that the user has typed there since stays. */
+  /**
+   * Puts a text into the input line for editing. If the user has typed a text there since, the typed text stays, and
+   * the other one goes into the history.
+   */
   edit(text: string): void {
     if (this.#screen.restore(text) === "history") this.#sayOf("↑ brings it into the input", text);
   }
@@ -163,7 +166,7 @@ export class Chat {
     this.say(`${sentence}: ${cutToColumns(plainLine(text), NAMED_WIDTH)}`);
   }
 
-  /** Signal that aborts the running command. */
+  /** Signal that aborts the running command; already aborted when no command runs. */
   get signal(): AbortSignal {
     return this.#command?.controller.signal ?? AbortSignal.abort();
   }
@@ -182,7 +185,10 @@ export class Chat {
     return this.#screen.isOpen;
   }
 
-  /** Continues in another session, or in this one with other choices. The current session is closed first. */
+  /**
+   * Continues in another session, or in this one with other choices. The current session is closed first. A failure
+   * ends the chat.
+   */
   async move(ref: string, choices: ChatChoices, why: "fork" | "reload" = "reload"): Promise<void> {
     this.#stopListening();
     this.drawing.idle();
@@ -254,7 +260,7 @@ export class Chat {
     }
   }
 
-  /** Aborts the current run or command; false when idle. */
+  /** Cancels the open question of an extension, else aborts the current run and command. Returns false when idle. */
   #abort(): boolean {
     if (this.#answer(undefined)) return true;
     if (this.#acting.size === 0) return false;
@@ -264,7 +270,8 @@ export class Chat {
   }
 
   /**
-   * Handles Ctrl-C: aborts the current run or command, else clears the input, else leaves. Before the last two it asks.
+   * Handles Ctrl-C: cancels a question or aborts the current run and command, else clears the input, else leaves.
+   * Before the last two it asks.
    */
   #interrupt(): void {
     if (this.#abort()) return;
@@ -327,7 +334,7 @@ function isIn({ tree }: Session, from: number, text: string): boolean {
 /** Maximum number of prompts in the history of the arrow keys. */
 const REMEMBERED = 200;
 
-/** Returns the prompts of this path, newest first. */
+/** Returns the newest 200 different prompts of this path, newest first. */
 function promptsOf({ context }: Session): string[] {
   const prompts = context.messages.flatMap((message) =>
     message.role === "user" ? [messageText(message)] : [],

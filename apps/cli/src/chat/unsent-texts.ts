@@ -29,7 +29,10 @@ export class UnsentFile {
     this.#onError = onError;
   }
 
-  /** Writes these texts when they differ from the file; removes the file when both are empty. Synchronous, for `exit`. */
+  /**
+   * Writes these texts when they differ from the file; removes the file when both are empty. Synchronous, for `exit`.
+   * The first failure is reported, and nothing is written after it.
+   */
   keep(session: ChatSession, texts: UnsentTexts): void {
     const isEmpty = texts.draft.trim() === "" && texts.answer === "";
     const file = isEmpty ? "" : `${pathOf(session)}.${process.pid}`;
@@ -49,7 +52,10 @@ export class UnsentFile {
     }
   }
 
-  /** Returns the texts that ended processes left for this session, and moves them to the file of this process. */
+  /**
+   * Returns the texts that ended processes left for this session: all drafts, and one answer. The drafts are moved to
+   * the file of this process; the answers are not kept.
+   */
   take(session: ChatSession): UnsentTexts {
     const found = this.#left(session).flatMap((file) => this.#read(file));
     const texts = {

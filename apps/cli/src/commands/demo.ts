@@ -71,6 +71,7 @@ interface DemoStep {
  * original is unchanged.
  *
  * @param named a file, or a session of the store; undefined: the session that comes with the command
+ * @throws CommandError `changed` if another program changed the original meanwhile
  */
 async function* demoSteps(shell: Shell, named: string | undefined): AsyncGenerator<DemoStep> {
   const copies = await (shell.store
@@ -167,7 +168,10 @@ async function copiesInFolder(shell: Shell, named: string): Promise<DemoCopies> 
   };
 }
 
-/** Imports another agent's file below a folder; returns the file of its first session. */
+/**
+ * Imports another agent's file below a folder; returns the file of its first session.
+ * @throws CommandError `foreign` if nothing could be imported
+ */
 async function importFile(file: string, folder: string): Promise<string> {
   const { importSessions } = await import("@espalier/interop/node");
   for await (const { file: ref } of importSessions(file, { store: fileStore({ home: folder }) }))
@@ -349,7 +353,10 @@ async function compactionStep(session: Session, shell: Shell): Promise<DemoStep>
   };
 }
 
-/** Returns the reason why a short session was not compacted; the demo shows this reason. */
+/**
+ * Returns the reason why a short session was not compacted (`no-smaller`), which the demo shows; throws any other
+ * error.
+ */
 function notWorthIt(error: unknown): NothingToCompact {
   if (error instanceof EspalierError && error.code === "no-smaller")
     return { eligible: false, reason: error.message };

@@ -152,7 +152,9 @@ function* withLine(lines: Iterable<string>, last: string): Generator<string> {
   yield last;
 }
 
-/** Returns the model of `--summarizer`, named as the user wrote it; undefined without the option. */
+/**
+ * Returns the model of `--summarizer`, named as the user wrote it; undefined without the option, and for `extractive`.
+ */
 async function namedSummarizer(shell: Shell): Promise<Summarizer | undefined> {
   const { summarizer: name } = shell.globals;
   if (name === undefined || name === "extractive") return undefined;
@@ -172,9 +174,11 @@ async function judgeOf(
 }
 
 /**
- * Prints the expected cost of the models, and asks a person to confirm when no limit is set.
+ * Prints the expected cost of the judge and of the model of `--summarizer`. Without `--max-cost`, a person on a
+ * terminal has to confirm. Does nothing if no such model is named.
  *
- * @throws EspalierError `over-budget`, `bad-input`; CommandError `aborted`
+ * @throws EspalierError `over-budget` for a cost above `--max-cost`, `bad-input` for `--max-cost` without a known
+ * price; CommandError `aborted`
  */
 async function tellCost(
   shell: Shell,
@@ -248,7 +252,10 @@ function knownColumn(name: string, columns: readonly Column[]): Column {
   );
 }
 
-/** Describes a row that exceeds a limit or has no figure for it; undefined within the limit, and for controls. */
+/**
+ * Describes a row that is beyond a limit, has no figure for it, or was not measured at all. Undefined for a row within
+ * the limit, a control, and a row without a policy.
+ */
 function failureOf(
   row: Row,
   { column, figure, isFloor }: { column: Column; figure: number; isFloor: boolean },

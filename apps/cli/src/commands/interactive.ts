@@ -111,7 +111,8 @@ const untilInterrupted = (): Promise<void> =>
 
 /**
  * Prints the answer to one prompt: on a terminal as rendered markdown, elsewhere as plain text; with `--json`, every
- * event of the run. @throws CommandError `aborted`, or `model` if the model failed
+ * event of the run.
+ * @throws CommandError `aborted`, or `model` if the model failed
  */
 async function answerOne(
   shell: Shell,

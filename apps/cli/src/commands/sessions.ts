@@ -101,7 +101,7 @@ function listedValue(session: ListedSession, asked: ListOptions, bill: UsageTota
   return { id: id || null, file, cwd: cwd || null, ...told, ...linked, ...(bill ? costValue(bill) : {}) };
 }
 
-/** Maximum width of the table in columns; the width when stdout is not a terminal. */
+/** Maximum width of the table in columns, and its width when stdout is not a terminal. */
 const WIDE = 160;
 
 /** Minimum width of a title, and maximum width of a project, in columns. */

@@ -232,8 +232,8 @@ function groupIssues(reports: readonly ImportReport[]): IssueGroup[] {
 }
 
 /**
- * Returns whether two paths are the same existing folder. Copying a folder to itself would duplicate each session whose
- * file has another name.
+ * Returns whether two paths lead to the same existing place. Copying a folder to itself would duplicate each session
+ * whose file has another name.
  */
 const isSameFolder = (from: string, to: string): boolean =>
   existsSync(from) && existsSync(to) && realpathSync(from) === realpathSync(to);

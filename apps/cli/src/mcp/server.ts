@@ -152,7 +152,7 @@ const resourceOf = (session: ListedSession) => ({
   mimeType: "text/plain",
 });
 
-/** Serves one agent on stdin and stdout, until it closes one of them. */
+/** Serves one agent on stdin and stdout, until the agent closes one of them or `ended` resolves. */
 export async function serveOnStdio(sessions: HostSessions, ended: Promise<void>): Promise<void> {
   const closed = new Promise<void>((end) => {
     process.stdin.once("end", end);
@@ -173,7 +173,10 @@ export interface HttpServer {
   close(): Promise<void>;
 }
 
-/** Answers requests of the protocol over HTTP, each by itself: a client need not notice that the server was restarted. */
+/**
+ * Answers requests of the protocol over HTTP, each independently, so that clients can continue after a restart of the
+ * server.
+ */
 export const createHandler = (sessions: HostSessions): McpHttpHandler =>
   createMcpHandler(() => createServer(sessions));
 
@@ -181,8 +184,9 @@ export const createHandler = (sessions: HostSessions): McpHttpHandler =>
  * Serves agents of this machine over streamable HTTP. The token is the first part of the path, so that clients need
  * only an address.
  *
+ * @param port default: 0, any free port
  * @param token default: a new one
- * @throws CommandError `usage` if the port is in use
+ * @throws CommandError `usage` if the port cannot be used
  */
 export async function serveOverHttp(
   handler: Pick<McpHttpHandler, "fetch" | "close">,
@@ -231,7 +235,10 @@ export interface ReadSession {
   readonly leafId: string | null;
   readonly id: string;
   readonly ref: string;
-  /** Sentence for the model when the answer is from another session than it may expect. */
+  /**
+   * Sentence for the model when the answer is from the newest session of the project, because the calling one is not
+   * recorded.
+   */
   readonly remark?: string;
 }
 
@@ -253,7 +260,7 @@ const KEPT = 6;
 /** Milliseconds that a call waits for the first import, which continues in the background. */
 const FIRST_IMPORT_MS = 3_000;
 
-/** Minimum number of milliseconds from one import to the next. */
+/** Minimum number of milliseconds from the end of one import to the next. */
 const IMPORT_AGAIN_MS = 10_000;
 
 /** Milliseconds that a call waits for an import of another process. */
@@ -300,8 +307,8 @@ export class HostSessions {
   }
 
   /**
-   * Calls `work` with the current state of a session: the one with this id or beginning of an id; without a word, the
-   * calling session.
+   * Calls `work` with the current state of a session: the one with this id, beginning of an id, or title. Without a
+   * word: the calling session; if it is not known or not recorded, the newest session of the project.
    *
    * @throws CommandError `not-found`; EspalierError if it cannot be read
    */
@@ -368,7 +375,10 @@ export class HostSessions {
     );
   }
 
-  /** Finds a session by its id. A path is refused, so that a model can only open recorded sessions. */
+  /**
+   * Finds a session by its id, the beginning of an id, or its title. A path is refused, so that a model can only open
+   * recorded sessions.
+   */
   async #named(word: string): Promise<SessionRef> {
     const { shell } = this.#options;
     if (await isThere(storeInUse(shell), { id: word })) return { id: word };
@@ -380,7 +390,10 @@ export class HostSessions {
     return sessionNamed(shell.store, word);
   }
 
-  /** Imports changed sessions in the background. The first call waits a moment, so that it finds new entries. */
+  /**
+   * Imports changed sessions in the background, unless an import is running or ended less than 10 seconds ago. Until
+   * the first import has ended, a call waits up to 3 seconds for it, so that it finds new entries.
+   */
   async #importRound(): Promise<void> {
     const isFirst = this.#importedAt === Number.NEGATIVE_INFINITY;
     if (!this.#import && performance.now() - this.#importedAt > IMPORT_AGAIN_MS)

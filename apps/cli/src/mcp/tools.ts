@@ -88,7 +88,7 @@ const cursor = z
   .describe("Cursor at the end of an earlier answer, which this call continues.");
 const entry = z.string().min(1).max(200).describe("An entry: its id, the beginning of its id, or its label.");
 
-/** Maximum number of hits per session in a search over all sessions. */
+/** Maximum number of hits per session in an answer. */
 const HITS_A_SESSION = 3;
 
 const search = tool({
@@ -143,10 +143,10 @@ const search = tool({
   },
 });
 
-/** Maximum number of hits of one session beyond the cursor. */
-const MOST_HITS = 200;
-
-/** Returns the first entries of a session that contain all words; empty if the session is no longer readable. */
+/**
+ * Returns the first `most` + 1 entries of a session that contain all words; the last one only tells that there are
+ * more. If the session is no longer readable, returns the entries found so far.
+ */
 async function hitsIn(
   sessions: HostSessions,
   session: ListedSession,
@@ -433,7 +433,10 @@ export const mcpTools: readonly McpTool[] = [recallTool, search, read, tree, dif
 const badCursor = () =>
   new EspalierError("bad-input", "This cursor is of no earlier answer; call the tool again without one.");
 
-/** Parses the whole numbers of a cursor. Default: `first`. */
+/**
+ * Parses the whole numbers of a cursor, as many as in `first`, which is the default.
+ * @throws EspalierError `bad-input`
+ */
 function numbersIn(cursor: string | undefined, ...first: [number, ...number[]]): number[] & { 0: number } {
   if (cursor === undefined) return first;
   if (!new RegExp(`^\\d{1,12}(\\.\\d{1,12}){${first.length - 1}}$`).test(cursor)) throw badCursor();
@@ -485,7 +488,7 @@ export class Answer {
     return true;
   }
 
-  /** Returns the whole answer. */
+  /** Returns the whole answer: the remark on the session, `before`, the texts as quoted data, `after`. */
   end(before: string, after = ""): string {
     const remark = this.#read?.remark;
     return [remark, before, quotedData(this.#parts.join(this.#between)), after]
@@ -493,7 +496,7 @@ export class Answer {
       .join("\n");
   }
 
-  /** Returns an answer without texts of a session. */
+  /** Returns an answer without texts of a session: the remark on the session, and one sentence. */
   alone(sentence: string): string {
     return [this.#read?.remark, sentence].filter((part) => part !== undefined).join("\n");
   }

@@ -150,7 +150,7 @@ export function view(state: TerminalState): Frame {
 const fitFrame = (state: TerminalState, frame: readonly Line[]): Frame =>
   fitLines(frame, frameHeight(state)).map((one) => fitLine(one, state.size.columns));
 
-/** Draws the last line: the running work, the last notice, or the keys. */
+/** Draws the last line: the query of a search, else the notice, else the running work, else the keys. */
 function footer(state: TerminalState): Line {
   const { notice, work, dialog, tree, now, sessions } = state;
   if (tree?.search && !dialog) return searchLine(tree, tree.search.field);
@@ -214,7 +214,7 @@ const MOST_BYTES = 64_000_000;
 /** The same limit for a store that has to send the whole session. */
 const MOST_FETCHED = 2_000_000;
 
-/** Reads the list of sessions, and searches it. */
+/** Reads the list of sessions and the facts of the listed ones, and searches the messages of all sessions. */
 export function listEffects(shell: Pick<Shell, "store">, dispatch: (event: TerminalEvent) => void) {
   const listing = new LatestTask(dispatch);
   const searching = new LatestTask(dispatch);
@@ -270,8 +270,8 @@ export function listEffects(shell: Pick<Shell, "store">, dispatch: (event: Termi
 }
 
 /**
- * Counts the branches of a session and its own cost; undefined for a session of more than 64 MB, or 2 MB in a store
- * that has to send it.
+ * Counts the branches of a session and its own cost, without calls that a fork copied. Undefined for a session that was
+ * removed, and for one of more than 64 MB, or 2 MB in a store that has to send it.
  */
 async function factsOf(
   store: SessionStore,
@@ -315,7 +315,7 @@ const TELLING_FOUND = 150;
 /** Pause after an automatic refresh, as a multiple of its duration. */
 const REST = 10;
 
-/** The open session: it is read, followed while it grows, and searched. */
+/** Reads the open session, follows it while it grows, searches it, and compares its branches. */
 export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) => void) {
   const reading = new LatestTask(dispatch);
   const finding = new LatestTask(dispatch);
@@ -469,11 +469,11 @@ interface OpenedSession {
   readonly log: SessionLog;
   /** Model of the part that has been read. */
   model: TreeModel;
-  /** Cost of its sub-agents, once it was read. */
+  /** Cost of the session's sub-agents; undefined until it was read. */
   subAgents?: SubAgentUsage;
 }
 
-/** Returns the reason why a session cannot be changed here, in one sentence. */
+/** Returns the reason why a session cannot be changed here, in one sentence; undefined if none is known. */
 function whyReadOnly({ header, ref }: SessionLog): string | undefined {
   if (!header) return "This file has no session header; it is opened read-only.";
   if (header.version > FORMAT_VERSION)
@@ -489,6 +489,6 @@ function whyReadOnly({ header, ref }: SessionLog): string | undefined {
   }
 }
 
-/** Returns true when the file was replaced, so that the session has to be opened again. */
+/** Returns true when the file was replaced, shortened or removed, so that the session has to be opened again. */
 const isReplaced = (error: unknown): boolean => error instanceof EspalierError && REPLACED.has(error.code);
 const REPLACED: ReadonlySet<string> = new Set(["changed", "removed", "shrunk", "not-found"]);

@@ -194,7 +194,10 @@ export function actEffects(
   };
 }
 
-/** Result of an import in one notice: the number of new entries by session, and the first place that cannot be read. */
+/**
+ * Result of an import in one notice: the number of sessions and of new entries, the first place that cannot be read,
+ * and the number of other such places.
+ */
 function importedMessage(entries: ReadonlyMap<string, number>, [problem, ...others]: string[]): string {
   if (entries.size === 0 && problem === undefined)
     return "Claude Code and Codex have no sessions on this machine; `espalier import <path>` imports a file or folder.";
@@ -206,8 +209,8 @@ function importedMessage(entries: ReadonlyMap<string, number>, [problem, ...othe
 }
 
 /**
- * Runs one act: opens the session with its lease, settings and extensions, calls the engine, and closes the session. If
- * the act continues in another session, the outcome names that session.
+ * Runs one act: opens the session for the purpose of the act, calls the engine, and closes the session. If the act
+ * continues in another session, the outcome names that session.
  *
  * @throws EspalierError `busy` with its holder, and errors of the engine; in both cases nothing has changed
  */
@@ -226,7 +229,7 @@ function carryOutAct(
 
 /** A change of a session. */
 interface ActShape {
-  /** Words for the act while it runs. */
+  /** Name of the act while it runs, such as `forking`. */
   title: string;
   /** Purpose for which the session is opened. */
   use: SessionUse;

@@ -11,7 +11,7 @@ export type Performers<Type extends TerminalEffect["type"] = TerminalEffect["typ
   readonly [Each in Type]: (effect: Extract<TerminalEffect, { type: Each }>) => void;
 };
 
-/** Event of an error: of the running work, or of another reading. */
+/** Event of an error. `wasWork` is true if the running work failed, false for another reading. */
 export const failure = (error: unknown, wasWork = false): TerminalEvent => ({
   type: "failed",
   message: failureOf(error).message,
@@ -105,8 +105,8 @@ export async function collect<Item>(
 const LOOK = 1_000;
 
 /**
- * Error codes of systems that cannot watch a file: too many watchers, no support, no file. The timer replaces the
- * watcher.
+ * Error codes of a file that cannot be watched: too many watchers, no support, no file, no permission. The timer
+ * replaces the watcher.
  */
 const UNWATCHED: ReadonlySet<string | undefined> = new Set([
   "ENOSPC",
@@ -116,7 +116,7 @@ const UNWATCHED: ReadonlySet<string | undefined> = new Set([
   "EACCES",
 ]);
 
-/** Calls `look` whenever a log may have grown; returns a function that stops this. */
+/** Calls `look` every second, and at each change of a log that is a file; returns a function that stops this. */
 export function followLog({ ref }: Pick<SessionLog, "ref">, look: () => void): () => void {
   const timer = setInterval(look, LOOK);
   const watcher = isAbsolute(ref) ? watchFile(ref, look) : undefined;

@@ -160,7 +160,10 @@ const LIST_KEYS: ReadonlySet<string> = new Set([
   "enter",
 ]);
 
-/** Handles a key during a search: letters change the query, other keys act on the results. */
+/**
+ * Handles a key during a search: Escape ends the search, and other keys edit the query. Undefined without a search, and
+ * for a key that acts on the list.
+ */
 export function searchKey(state: TerminalState, sessions: SessionsState, key: string) {
   if (!sessions.query || LIST_KEYS.has(key)) return undefined;
   if (key === "escape" || key === "ctrl-c") {
@@ -181,7 +184,10 @@ export function searchFor(state: TerminalState, sessions: SessionsState, query: 
   );
 }
 
-/** Goes one step back: from reading, from the session, from the program. */
+/**
+ * Goes one step back: aborts the running work, else ends reading, else ends the search in the session, else closes the
+ * session. Without an open session nothing changes.
+ */
 function back(state: TerminalState): TerminalState {
   const { tree, work } = state;
   if (work) return effect({ ...state, work: { ...work, isAborting: true } }, { type: "abort" });
@@ -233,7 +239,10 @@ export const GENERAL_BINDINGS: readonly Binding<TerminalState>[] = [
   },
 ];
 
-/** Handles a key that has the same function on every screen. */
+/**
+ * Handles a key that has the same function on every screen; undefined for other keys. During work, Ctrl-C aborts the
+ * work.
+ */
 export function generalKey(state: TerminalState, key: string) {
   if (key === "ctrl-c" && state.work) return back(state);
   return bindingOf(GENERAL_BINDINGS, key)?.run(state, state);

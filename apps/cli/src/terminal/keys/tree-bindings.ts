@@ -153,7 +153,10 @@ export function searchTree(
 const foundPositions = ({ hits, view }: TreeState): number[] =>
   hits.map((row) => positionOf(view.model, row)).filter((position) => position >= 0);
 
-/** Position of the cursor among the hits: `3 of 17`. */
+/**
+ * Position of the cursor among the hits: `3 of 17`; `17 places` if the cursor is on no hit, `nothing found` without
+ * hits.
+ */
 export function hitCount(tree: TreeState): string {
   const found = foundPositions(tree);
   if (found.length === 0) return "nothing found";
@@ -163,7 +166,7 @@ export function hitCount(tree: TreeState): string {
     : `${formatCount(at + 1)} of ${formatCount(found.length)}`;
 }
 
-/** Moves to the first hit after the row where the search began; continues at the top after the last row. */
+/** Moves to the first hit at or after the row where the search began, else to the first hit of the tree. */
 export function toFirstHit(state: TerminalState, tree: TreeState): TreeState {
   const found = foundPositions(tree);
   const from = tree.view.model.order.positions[tree.search?.from ?? tree.cursor] ?? 0;
@@ -171,7 +174,10 @@ export function toFirstHit(state: TerminalState, tree: TreeState): TreeState {
   return to === undefined ? tree : showMatch(state, reveal(state, tree, to));
 }
 
-/** Moves to the next or previous hit, and continues at the other end; with 0, to the hit at the cursor. */
+/**
+ * Moves to the next or previous hit, and continues at the other end. With 0, stays at a hit, else moves to the next.
+ * Without a hit, shows a message.
+ */
 export function toHit(state: TerminalState, tree: TreeState, direction: 1 | 0 | -1): TerminalState {
   const found = foundPositions(tree);
   if (found.length === 0)

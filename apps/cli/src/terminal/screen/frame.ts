@@ -80,7 +80,7 @@ export function fitLines(lines: readonly Line[], height: number): Line[] {
   return fitting;
 }
 
-/** Joins two columns of lines, with `between` between them. */
+/** Joins two columns of lines, with `between` between them. The result has as many lines as `left`. */
 export function beside(
   left: readonly Line[],
   leftColumns: number,
@@ -92,7 +92,10 @@ export function beside(
   }));
 }
 
-/** Returns one line of this width with two parts at its ends. */
+/**
+ * Returns one line of this width with two parts at its ends. If they do not fit, the line is wider: one space is
+ * between them.
+ */
 export function alignEnds(left: readonly Span[], right: readonly Span[], columns: number): Line {
   const gap = columns - lineWidth({ spans: left }) - lineWidth({ spans: right });
   return { spans: [...left, span(" ".repeat(Math.max(1, gap))), ...right] };

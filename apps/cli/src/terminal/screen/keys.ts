@@ -1,6 +1,9 @@
 import type { ReadStream } from "node:tty";
 
-/** Input of the keyboard and the mouse. `key` is a character, or a name such as `up` and `ctrl-c`. */
+/**
+ * Input of the keyboard and the mouse. `key` is a character, or a name such as `up` and `ctrl-c`. Column and row of a
+ * click count from 0.
+ */
 export type TerminalInput =
   | { type: "key"; key: string }
   | { type: "paste"; text: string }

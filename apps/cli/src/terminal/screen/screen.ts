@@ -15,7 +15,7 @@ export const UPDATE = { begin: `${ESC}?2026h`, end: `${ESC}?2026l` };
 const BUSY = 2;
 const SLEEPER = new Int32Array(new SharedArrayBuffer(4));
 
-/** Functions of a terminal's output that a screen uses. */
+/** Properties of a terminal's output that a screen uses. */
 interface ScreenOutput {
   readonly fd: number;
   readonly columns: number;
@@ -71,8 +71,8 @@ export class Screen {
   }
 
   /**
-   * Writes the lines of a frame that differ from the screen; nothing if all are equal. Must not be called after
-   * `leave`.
+   * Writes the lines of a frame that differ from the screen; nothing if all are equal. Does nothing before `enter` and
+   * after `leave`.
    */
   draw(frame: Frame, columns: number): void {
     if (!this.#isEntered) return;
@@ -127,7 +127,7 @@ function paintLine(given: Line, columns: number, { colours, ascii }: PaintOption
   return painted.join("");
 }
 
-/** Replaces each non-ASCII character with an ASCII one of the same width. */
+/** Replaces each non-ASCII character with one ASCII character: `?` for a character that no drawing has. */
 function asciiText(text: string): string {
   return text.replace(/[^\n -~]/gu, (character) => ASCII[character] ?? "?");
 }
@@ -208,8 +208,8 @@ const ASCII: Readonly<Record<string, string>> = {
 const FATAL: Readonly<Partial<Record<NodeJS.Signals, number>>> = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
 
 /**
- * Restores the terminal when the program ends or stops, and draws again when it continues. The returned `forget` stops
- * this.
+ * Restores the terminal when the program ends (also by SIGHUP, SIGINT or SIGTERM) or stops, and draws again when it
+ * continues. `suspend` stops the program; `forget` removes all handlers.
  */
 export function handleSignals(
   screen: Pick<Screen, "enter" | "leave">,

@@ -58,7 +58,7 @@ function updateField(
 ): TerminalState {
   const { hasLines = false, accept } = shown;
   if (key === (hasLines ? "ctrl-s" : "enter")) return accept?.(closed, field.text) ?? closed;
-  // In a field of one line, these keys work like Enter.
+  // In a field of one line, these keys do nothing.
   const isBreak = key === "alt-enter" || key === "shift-enter";
   if (isBreak && !hasLines) return state;
   const changed = key === "enter" ? insertText(field, "\n") : editText(field, key);
@@ -118,7 +118,10 @@ export function drawDialog(body: readonly Line[], shown: Dialog, columns: number
 
 const inField = (one: Line): Line => ({ spans: [span(" > ", "leaf"), ...one.spans] });
 
-/** Last lines of a long text, where the user mostly types. */
+/**
+ * Returns at most `most` lines of a long text, but at least 1. The line of the cursor is the last of them, unless it is
+ * among the first `most` lines.
+ */
 const lastLines = (lines: readonly Line[], most: number): readonly Line[] => {
   const at = lines.findIndex(({ spans }) => spans.some(({ style }) => style === "cursor"));
   const from = Math.max(0, Math.min(at - most + 1, lines.length - most));

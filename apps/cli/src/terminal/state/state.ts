@@ -11,7 +11,7 @@ export interface TerminalState {
   readonly size: { readonly columns: number; readonly rows: number };
   /** False: the screen must be readable without colours, and markdown keeps its markup. */
   readonly isColoured: boolean;
-  /** Time of the last event in epoch milliseconds. */
+  /** Time of the last `tick` event, in epoch milliseconds. */
   readonly now: number;
   readonly sessions: SessionsState;
   /** The open session; its screen covers the list. */
@@ -20,7 +20,7 @@ export interface TerminalState {
   readonly dialog: Dialog | undefined;
   /** One sentence at the bottom, shown until the next key. */
   readonly notice: { readonly text: string; readonly isError: boolean } | undefined;
-  /** The running act; only one runs at a time. */
+  /** The running work: an act, a plan, an export or an import. Only one runs at a time. */
   readonly work:
     | {
         readonly title: string;
@@ -90,7 +90,7 @@ export interface SessionsState {
   readonly isSearching: boolean;
   /** Facts that were read from sessions, by `ref`. */
   readonly facts: ReadonlyMap<string, SessionFacts>;
-  /** Index in the list. */
+  /** Index of the selected row in the list; `top` is the first row on the screen. */
   readonly cursor: number;
   readonly top: number;
 }
@@ -105,7 +105,7 @@ export type ReadTab = "context" | "usage";
 export type TabLines = (columns: number) => readonly Line[];
 
 export interface TreeState {
-  /** The path of the session's file. */
+  /** Path of the session's file; in a store, the name of the session. */
   readonly ref: string;
   readonly cwd: string;
   /** Reason why the session is read-only; undefined when it can be changed. */
@@ -172,11 +172,11 @@ export interface Dialog {
   accept?: (state: TerminalState, text: string) => TerminalState;
   /** Id of an extension's question that the dialog asks. */
   question?: number;
-  /** Effect of Escape in addition to closing the dialog. */
+  /** Effect of Escape and Ctrl-C in addition to closing the dialog. */
   cancel?: (state: TerminalState) => TerminalState;
 }
 
-/** Returns the state with effects to run. */
+/** Returns the state with these effects added. */
 export const effect = (state: TerminalState, ...effects: readonly TerminalEffect[]): TerminalState => ({
   ...state,
   effects: [...state.effects, ...effects],

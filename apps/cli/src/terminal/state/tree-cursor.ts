@@ -24,7 +24,7 @@ export const positionOf = ({ order }: TreeModel, row: number): number =>
 /** Position of the cursor; -1 when no row is visible. */
 export const cursorPosition = ({ view, cursor }: TreeState): number => positionOf(view.model, cursor);
 
-/** Moves the cursor to a position, or to the nearest visible one, and scrolls to it. */
+/** Moves the cursor to a position, else to the visible one before it, else to the first one, and scrolls to it. */
 export const moveTo = (state: Sized, tree: TreeState, position: number): TreeState =>
   moveToLine(state, tree, lineNear(tree.view, position));
 
@@ -43,13 +43,13 @@ function moveToLine(state: Sized, tree: TreeState, line: number): TreeState {
   return { ...tree, cursor, scroll, top: rowAt(model, lines[top]!) };
 }
 
-/** Replaces the view of the tree; the cursor stays, or moves to the nearest visible row. */
+/** Replaces the view of the tree; the cursor stays, or moves to the visible row before it, else to the first one. */
 export function withView(state: Sized, tree: TreeState, view: TreeView): TreeState {
   const position = positionOf(view.model, tree.cursor);
   return moveTo(state, { ...tree, view }, position);
 }
 
-/** Shows another part of the tree; the cursor stays, or moves to the nearest visible row. */
+/** Shows another part of the tree; the cursor moves like that of {@link withView}. */
 const withShown = (state: Sized, tree: TreeState, change: Partial<TreeView>): TreeState =>
   withView(state, tree, treeView(tree.view.model, { ...tree.view, ...change }));
 
@@ -64,8 +64,9 @@ export function shownOnScreen({ view, top }: TreeState, height: number): readonl
 }
 
 /**
- * Returns the number of first rows of the body that are not shown because the notice has several lines. After most acts
- * the cursor is on the leaf, in the last row of a tree beside its preview. Elsewhere the notice covers the last rows.
+ * Returns the number of rows at the top of the body that are left out for a notice of several lines. Rows are left out
+ * only beside a preview, and only above the cursor: after most acts the cursor is on the leaf, in the last row of the
+ * tree. Otherwise returns 0, and the notice covers the last rows.
  */
 export function coveredAbove(state: TerminalState): number {
   const { tree } = state;
@@ -123,7 +124,7 @@ export function nextFilter(state: Sized, tree: TreeState): TreeState {
   return withShown(state, tree, { filter: name });
 }
 
-/** Shows or folds the bookkeeping of agents; the cursor stays, or moves to the previous message. */
+/** Shows or folds the bookkeeping of agents; the cursor stays, or moves to its nearest ancestor that is shown. */
 export function toggleBookkeeping(state: Sized, tree: TreeState): TreeState {
   const { view, cursor } = tree;
   const { model } = view;
@@ -186,7 +187,7 @@ export const toOtherSide: Jump = ({ view: { model } }, at) => {
   return positionOf(model, sides[(sides.indexOf(row) + 1) % sides.length]!);
 };
 
-/** Moves the cursor by a jump; branches that hide the target are unfolded. */
+/** Moves the cursor by a jump and unfolds everything that hides the target; the same tree without a target. */
 export function jump(state: Sized, tree: TreeState, to: Jump): TreeState {
   const position = to(tree, cursorPosition(tree));
   return position < 0 ? tree : reveal(state, tree, position);
@@ -212,8 +213,8 @@ export function reveal(state: Sized, tree: TreeState, position: number): TreeSta
 }
 
 /**
- * Returns the tree after more or less of the log was read. A cursor on the leaf follows the leaf; everything else
- * stays.
+ * Returns the tree with a new model of its log. A cursor on the leaf follows the leaf. Other cursors, the mark, folds
+ * and hits stay at their entries; the tabs are emptied.
  */
 export function withModel(state: Sized, tree: TreeState, read: TreeModel): TreeState {
   const { view, cursor, top, mark } = tree;

@@ -259,10 +259,10 @@ function handleFound(state: TerminalState, { query, entryIds, isDone }: Found): 
   return isAwaited ? toHit({ ...state, tree: found }, found, 0) : { ...state, tree: found };
 }
 
-/** A session that was opened. For a long one, a second event follows when it is read completely. */
+/** A session that was opened. A second event follows when all of it was read and its writer of summaries is known. */
 interface Opened extends Pick<TreeState, "ref" | "cwd" | "readOnly" | "writer"> {
   model: TreeModel;
-  /** Entry at the cursor; by default the leaf. */
+  /** Entry at the cursor. Default: the leaf; if this session is already shown, the current cursor. */
   entryId: string | undefined;
   /** Text that the user can edit and send here. */
   editorText: string | undefined;
@@ -314,7 +314,7 @@ function handleActed(state: TerminalState, { outcome }: { outcome: Change }): Te
   return editorText == null ? done : edit(done, editorText);
 }
 
-/** Shows the plan of a compaction, entry by entry, for confirmation. */
+/** Shows the plan of a compaction for confirmation: its totals, and the first and last entries of each part. */
 function askToCompact(
   state: TerminalState,
   tree: TreeState,
@@ -452,7 +452,7 @@ function askAboutFork(
   ]);
 }
 
-/** Keys of the choices of a question, in order. */
+/** Keys of the choices of a question, in order, without j, k and q; further choices have no key. */
 const CHOICE_KEYS = "123456789abcdefghilmnoprstuvwxyz";
 
 /** Shows a question of an extension. Escape closes it without an answer. */

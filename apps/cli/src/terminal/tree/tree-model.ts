@@ -45,7 +45,7 @@ export interface TreeModel {
   /** True: bookkeeping has lines too. */
   readonly showsBookkeeping: boolean;
   readonly name: string | undefined;
-  /** The name, else the first prompt; known when the whole log is read. */
+  /** The name, else the first prompt. While only the end of the log was read: a name in this part, if any. */
   readonly title: string | undefined;
   /** Current labels by row. */
   readonly labels: ReadonlyMap<number, string>;
@@ -138,7 +138,9 @@ export async function wholeModel(view: ByteView, pause: Pause): Promise<TreeMode
   return treeModel(tree, { kinds, bookkeeping });
 }
 
-/** Returns the model of a log that has grown; undefined without new entries. */
+/**
+ * Returns the model of a log that has grown; undefined without new entries, and while only the end of the log was read.
+ */
 export function grownModel(model: TreeModel, view: ByteView | undefined): TreeModel | undefined {
   const { tree, gists, isPartial } = model;
   if (!view || isPartial || tree.view.size === view.size) return undefined;
@@ -214,7 +216,7 @@ class TreeOrder {
   readonly rows: Int32Array;
   /** Position of each row; -1 for a row without a position. */
   readonly positions: Int32Array;
-  /** Indentation at each position. */
+  /** Indentation at each position, at most 255. */
   readonly depths: Uint8Array;
   /** Positions at which side branches begin, ascending, and the position after the last row of each. */
   readonly branchStarts: readonly number[];
@@ -305,7 +307,10 @@ interface RowGist {
 /** Maximum number of kept gists. More than any screen shows, so that a key reads only newly visible rows. */
 const KEPT = 2_000;
 
-/** Returns the gist of a row. The entry is read once; the gist is kept while the cursor is near. */
+/**
+ * Returns the gist of a row. The entry is read once, and its gist is kept; all kept gists are dropped when there are
+ * 2,000.
+ */
 export function gistOfRow({ tree, gists }: TreeModel, row: number): RowGist {
   const known = gists.get(row);
   if (known) return known;
@@ -403,7 +408,9 @@ export function treeView(
   return { model, filter, unfolded, folded, lines };
 }
 
-/** Returns the line of a position, or the one before it, else the first; -1 when nothing is visible. */
+/**
+ * Returns the index in `lines` of a position, or of the visible position before it, else 0; -1 when nothing is visible.
+ */
 export function lineNear({ lines }: TreeView, position: number): number {
   let low = 0;
   for (let high = lines.length; low < high; ) {

@@ -15,7 +15,10 @@ const AROUND = 2;
 export const frameHeight = ({ size }: Pick<TerminalState, "size">): number => Math.max(4, size.rows);
 export const bodyHeight = (state: Pick<TerminalState, "size">): number => frameHeight(state) - AROUND;
 
-/** Divides a tree's screen, in columns and lines. The preview is `whole` while the user reads in it. */
+/**
+ * Divides a tree's screen, in columns and lines. The preview is `whole` while the user reads in it, else `beside` the
+ * tree from 110 columns on, else `below` it.
+ */
 export function treeLayout(state: Pick<TerminalState, "size">, isReading: boolean) {
   const { columns } = state.size;
   const height = bodyHeight(state);

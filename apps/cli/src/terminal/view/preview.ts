@@ -58,17 +58,17 @@ const whole = (lines: readonly Line[]): Laid => ({ lines, isWhole: true });
 const WAITING = whole([line(span("…", "dim"))]);
 
 /**
- * Cache of the last layout, because a key that only scrolls needs the same lines or a few more. `next`: position of the
- * first entry that is not laid out yet.
+ * The last layout of an entry or a run, and the first position after it. A key that only scrolls needs the same lines,
+ * or a few more, so it continues this layout.
  */
 let laid: { model: TreeModel; key: string; lines: Line[]; next: number } | undefined;
 
 const DETAILED_LENGTH = 1_000_000;
 
-/** Maximum number of lines of a tool's result. */
+/** Maximum number of lines of a tool's result while it is shortened. */
 const RESULT_LINES = 4;
 
-/** Maximum number of characters of a text that are laid out; the others are only counted. */
+/** Maximum number of characters of a text that are laid out while it is shortened; the others are only counted. */
 const TEXT_LENGTH = 20_000;
 
 /** Codes that end one style, or all. */
@@ -117,7 +117,7 @@ export function furthestScroll(state: Looked, tree: TreeState, wanted: number): 
 
 interface EntryLook {
   columns: number;
-  /** True: calls and results are shown in full, and no text is cut. */
+  /** True: calls, results and thoughts are shown in full; a text is cut only after 1,000,000 characters. */
   isDetailed: boolean;
   isColoured: boolean;
 }
@@ -165,7 +165,10 @@ function compactionFacts(entry: CompactionEntry): Line {
 const branchFacts = ({ fromId }: BranchSummaryEntry): Line =>
   line(span(`conclusion of the branch up to ${plainLine(fieldText(fromId)) || "an unknown entry"}`, "dim"));
 
-/** Draws a message: text, then calls, or the beginning of a result. */
+/**
+ * Draws a message: text, images and thoughts, calls, and the reason of a failure. Of a tool's result or a shell
+ * command's output, draws the beginning, or all of it if details are shown.
+ */
 function messageLines(said: ContextMessage, look: EntryLook): Line[] {
   if (said.role === "toolResult")
     return resultLines(messageText(said), fieldText(said.toolName), said.isError === true, look);

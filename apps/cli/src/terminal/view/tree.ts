@@ -48,7 +48,7 @@ const WHOLE_ID = 12;
 /** Maximum share of the heading for facts. */
 const FACTS_SHARE = 0.6;
 
-/** Draws the heading of the tree's screen: the title, where the session is from, and facts. */
+/** Draws the heading of the tree's screen: the title, the project, the id, and facts on the right. */
 export function treeHeading(tree: TreeState, columns: number): Line {
   const { view: shown, cwd, readOnly } = tree;
   const { model, filter } = shown;
@@ -148,7 +148,7 @@ const KINDS: Readonly<Record<RowKind, { title: string; style: Style }>> = {
 };
 const KIND_WIDTH = 5;
 
-/** Names of kinds that the model does not read. */
+/** Names of rows without a name of their kind, by the type of their gist; other rows keep `·`. */
 const OTHERS = new Map(
   Object.entries<string>({
     shell: "shell",
@@ -182,7 +182,7 @@ interface RowLook {
   query: string;
 }
 
-/** Draws one row of the tree: position, role, text, number of folded entries, label. */
+/** Draws one row of the tree: cursor or mark, branch lines, sign, kind, text, and marks at its end. */
 function rowLine(view: TreeView, position: number, look: RowLook): Line {
   const { model } = view;
   const row = rowAt(model, position);
@@ -223,7 +223,10 @@ function rails({ order }: TreeModel, position: number, columns: number): string 
   return "│ ".repeat(depth - 1) + parting;
 }
 
-/** Draws the end of a row: a label, a mark for hidden or folded entries, the leaf. */
+/**
+ * Draws the end of a row: label, note of a hidden entry, number of folded entries, sign of the leaf, and the age from
+ * 60 columns on.
+ */
 function marks(view: TreeView, position: number, row: number, time: number, look: RowLook): Span[] {
   const { model } = view;
   const spans: Span[] = [];
@@ -244,7 +247,7 @@ function marks(view: TreeView, position: number, row: number, time: number, look
 /** Width in columns of an age, with a gap before it: the longest age is `364 days`. */
 const AGE_WIDTH = 10;
 
-/** Draws the count of folded entries, `▸12`; `▾` for unfolded ones. */
+/** Draws the number of folded entries: `▸12` of a run, `▸▸12` of a branch; `▾` for an unfolded run. */
 function foldedCount(view: TreeView, position: number, row: number): string {
   const { model, filter } = view;
   if (view.folded.has(row)) {
@@ -260,8 +263,8 @@ function foldedCount(view: TreeView, position: number, row: number): string {
 }
 
 /**
- * Draws the whole tree as one column if it is longer than the screen: the visible part, and in each cell the leaf, a
- * label or a compaction.
+ * Draws the whole tree as one column of `height` cells. A cell shows the leaf, else a label, else a compaction, else
+ * that its part of the tree is on the screen.
  *
  * @param shown positions on the screen
  * @param edge a cell without any of these
