@@ -58,13 +58,19 @@ export function createShell(parameters: readonly string[]) {
   };
 }
 
-/** Looks for `--json` before the arguments are parsed, so that a usage error is JSON too. */
+/**
+ * Returns whether `--json` is given, before `--`. Read before the arguments are parsed, so that a usage error is JSON
+ * too.
+ */
 function wantsJson(parameters: readonly string[]): boolean {
   const end = parameters.indexOf("--");
   return parameters.slice(0, end < 0 ? parameters.length : end).includes("--json");
 }
 
-/** Follows https://no-color.org and https://force-color.org. */
+/**
+ * Returns whether to colour a stream: by NO_COLOR (https://no-color.org), then FORCE_COLOR (https://force-color.org);
+ * without both, only a terminal whose TERM is not `dumb`.
+ */
 function wantsColours(stream: NodeJS.WriteStream): boolean {
   const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
   if (NO_COLOR) return false;

@@ -36,8 +36,8 @@ export async function runImport([
 }
 
 /**
- * Imports the file of a session and writes its notes. Only one import of a session runs at a time: a second one
- * requests another run of the first, and ends.
+ * Imports the file of a session and writes its notes; does nothing if the file does not exist. Only one import of a
+ * session runs at a time: a second one requests another run of the first, and ends.
  */
 async function importAndBrief(agent: string, sessionId: string, transcript: string): Promise<void> {
   const file = briefFile(agent, sessionId);

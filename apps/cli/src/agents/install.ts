@@ -138,7 +138,10 @@ export function planUninstall(agent: Agent): InstallPlan {
   };
 }
 
-/** Paths of what hooks and the server keep for an agent; with the last agent what they keep for all. */
+/**
+ * Returns the existing paths of notes, logs and caches to remove: those of the agent; if it is the last installed one,
+ * those of all agents. Indexes of sessions stay while there are sessions.
+ */
 function keptFor({ name }: Agent): string[] {
   const isLast = !AGENT_NAMES.some((other) => other !== name && existsSync(recordFile({ name: other })));
   const home = espalierHome();

@@ -138,7 +138,10 @@ interface Edit {
   made: string[][];
 }
 
-/** Insertion of a value; undefined if the file already has it. */
+/**
+ * Insertion of a value; undefined if the file already has it.
+ * @throws CommandError `settings` if the file has another value there, or its content does not fit the path
+ */
 function insertionOf(text: string, own: OwnValue): Edit | undefined {
   const eol = eolOf(text);
   const containers = own.isElement ? own.path : own.path.slice(0, -1);
@@ -215,7 +218,7 @@ function layoutOf(text: string) {
   };
 }
 
-/** Removes our values by their keys, and the objects and lists that become empty. */
+/** Removes our values by their keys. Objects and lists that become empty stay. */
 function withoutValues(text: string, values: readonly OwnValue[]): string {
   let rest = text;
   for (const own of values) {
@@ -228,7 +231,7 @@ function withoutValues(text: string, values: readonly OwnValue[]): string {
   return rest;
 }
 
-/** Finds the property or element with our value. */
+/** Finds the property or element with our value; undefined if there is none. */
 function nodeOf(text: string, { path, isElement, isOurs }: OwnValue): Node | undefined {
   let property: Node | undefined;
   let value: Node | undefined = treeOf(text);

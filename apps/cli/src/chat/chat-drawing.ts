@@ -44,7 +44,9 @@ export class ChatDrawing {
   readonly #activities = new Map<Owner, Activity>();
   #timer: NodeJS.Timeout | undefined;
   #turn = 0;
-  /** True for a compaction by the user, since the command prints its result. */
+  /**
+   * True while a compaction runs that the user started. Its result is then printed by the command, not by the event.
+   */
   isCompactingByHand = false;
 
   constructor(screen: ChatScreen, colours: Colours, conversation: Conversation) {

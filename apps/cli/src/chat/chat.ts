@@ -68,7 +68,10 @@ export class Chat {
   readonly #keeping: NodeJS.Timeout;
   /** Received text of the running answer. */
   #received = "";
-  /** The running command. No answer begins during one that runs alone, because it changes the conversation. */
+  /**
+   * The running command. No answer begins during a command that runs alone, because such a command changes the
+   * conversation.
+   */
   #command: { readonly controller: AbortController; isAlone: boolean } | undefined;
   /** Error that ended the chat. */
   #failure: unknown;
@@ -156,7 +159,7 @@ export class Chat {
     if (this.#screen.restore(text) === "history") this.#sayOf("↑ brings it into the input", text);
   }
 
-  /** Puts an unsent text back into the input, and says so. */
+  /** Puts an unsent text back into the input, or into the history if the input has a text, and prints the place. */
   restore(text: string): void {
     const place = this.#screen.restore(text);
     this.#sayOf(place === "input" ? "Not sent; it is in the input" : "Not sent; ↑ restores it", text);

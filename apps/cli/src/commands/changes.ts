@@ -225,7 +225,7 @@ export async function changeRules(
 
 const INSTRUCTIONS = ["--instructions <text>", "focus of the summary, in your words"] as const;
 
-/** @throws CommandError `usage` for the place before a root that is no prompt to edit: the fork would have no entry */
+/** @throws CommandError `usage` for the position `before` a root that is not a user message: the fork would be empty */
 function refuseEmptyFork({ tree }: Session, ref: string, entryId: string, position: ForkPosition): void {
   const row = tree.row(entryId);
   if (position === "at" || tree.parentIdAt(row) !== null || roleAt(tree, row) === "user") return;

@@ -107,7 +107,10 @@ number of calls after which smaller requests have saved this cost.`,
 
 const HEADINGS = ["policy", "messages", "tokens", "summarized", "kept", "calls", "written", "pays back"];
 
-/** Width in columns of the whole table. On a narrower terminal `kept` is left out, which follows from `messages`. */
+/**
+ * Width in columns from which all columns are drawn. On a narrower terminal `kept` is left out, because it follows from
+ * `messages`.
+ */
 const ALL_CELLS = 90;
 
 /** Draws one table with the effect of each policy on a session, for people. */

@@ -191,7 +191,10 @@ function lastSaidRow({ tree, leafId, file }: Session): number {
   );
 }
 
-/** Draws an entry for people: its kind and parent, then its content. */
+/**
+ * Draws an entry for people: kind and id; label, time, parent and place; for a message, its tokens, model and cost;
+ * then its content. Reminders of the agent in a message are folded unless `all` is true.
+ */
 function* viewEntry(
   session: Session,
   entry: Entry,

@@ -129,7 +129,7 @@ interface Candidate {
   description: string;
 }
 
-/** Candidates at the cursor; `files` when a path is possible. */
+/** Candidates at the cursor. `files`: true when a path is possible, so that the shell adds names of files. */
 interface Completion {
   candidates: Candidate[];
   files: boolean;
@@ -387,7 +387,7 @@ const addCompletion: AddCommand = (program, shell) => {
     });
 };
 
-/** Commands that set up the store, the settings, the trust in those of a project, and the completion in a shell. */
+/** Commands for the store, the settings, the trust in a project, and the completion in a shell. */
 export const setupCommands: readonly AddCommand[] = [
   command({
     usage: "store <action>",

@@ -274,9 +274,9 @@ interface CopyPlace {
   store: SessionStore;
   /** True for files by path, and for ids in the home folder. */
   isFiles: boolean;
-  /** Session in the store; undefined: all sessions, or a name that the store chooses. */
+  /** Session in the store. Undefined: as a source, all sessions; as a target, a name that the store chooses. */
   ref?: string | undefined;
-  /** Folder of the sessions. */
+  /** Folder of the sessions; undefined for a store, and for one session. */
   folder?: string;
 }
 

@@ -247,7 +247,7 @@ export const diff = sessionCommand({
   },
 });
 
-/** Draws two branches for people: their last common entry, the size of each, and the messages of each. */
+/** Draws two branches for people: their last common entry, the figures of each, and the entries and files of each. */
 function* viewDiff(
   session: Session,
   { commonAncestorId, a, b }: BranchComparison,
@@ -373,6 +373,9 @@ export function viewStep(
   return `${facts}${colours.red(mark)}  ${colours.dim(cutToColumns(said, Math.max(NARROWEST, room)))}`;
 }
 
-/** Ids and types come from the session's author: they may have any length and any characters. */
+/**
+ * Returns a text without control characters, cut or padded to this width in columns. Ids and types come from the
+ * session's author: they may have any length and any characters.
+ */
 const cell = (text: string, columns: number): string =>
   padToColumns(cutToColumns(plainLine(text), columns), columns);

@@ -69,7 +69,10 @@ export class LatestTask {
 /** Milliseconds of work before keys are handled again. */
 const SLICE = 8;
 
-/** Called often by long work: waits now and then so that keys are handled. Throws when the work was aborted. */
+/**
+ * Function that long work calls often. After every 8 ms of work it waits until keys were handled, and then throws if
+ * the work was aborted.
+ */
 export type Pause = () => Promise<void>;
 
 export function pauses(signal?: AbortSignal): Pause {
@@ -101,7 +104,7 @@ export async function collect<Item>(
   tell(found, true);
 }
 
-/** Milliseconds between two checks of a log that cannot be watched: in a store, or on some systems. */
+/** Milliseconds between two checks of a log. A log in a store, and some files, cannot be watched. */
 const LOOK = 1_000;
 
 /**

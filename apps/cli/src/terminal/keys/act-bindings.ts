@@ -57,7 +57,10 @@ export function askBusy(state: TerminalState, act: Act, holder: string): Termina
   ]);
 }
 
-/** Makes the function of a key that begins an act at an entry; refused while another act runs. */
+/**
+ * Makes the function of a key that begins work at the selected entry. While other work runs, and without an entry, the
+ * key only shows a message.
+ */
 const begins =
   (run: (state: TerminalState, tree: TreeState, entryId: string) => TerminalState): ActBinding["run"] =>
   (state, tree) => {
@@ -66,7 +69,10 @@ const begins =
     return entryId === undefined ? say(state, "There is no entry here.", true) : run(state, tree, entryId);
   };
 
-/** Makes the function of a key that changes the session; refused when it is read-only. */
+/**
+ * Makes the function of a key that changes the session, with the limits of {@link begins}. In a read-only session the
+ * key only shows the reason.
+ */
 const changes = (run: Parameters<typeof begins>[0]): ActBinding["run"] =>
   begins((state, tree, entryId) =>
     tree.readOnly === undefined ? run(state, tree, entryId) : say(state, tree.readOnly, true),
@@ -314,7 +320,10 @@ export function showContinued(
   return openDialog(state, "Continue in another agent", lines, choices);
 }
 
-/** All keys that change a session or export a part of it, in the order of the help. */
+/**
+ * Keys of acts in the order of the help: keys that change a session, mark, compare, copy, export, or describe the
+ * session.
+ */
 export const ACT_BINDINGS: readonly ActBinding[] = [
   {
     keys: ["g"],

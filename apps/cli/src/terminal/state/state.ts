@@ -113,7 +113,7 @@ export interface TreeState {
   /** Writer of summaries; `isBilled` is true if its calls cost money. */
   readonly writer: { readonly name: string; readonly isBilled: boolean };
   readonly view: TreeView;
-  /** Selected row, and the first row on the screen. -1 in an empty session. */
+  /** Selected row, and the first row on the screen. -1 when no row is visible. */
   readonly cursor: number;
   readonly top: number;
   /** The marked row, for a comparison or a merge. */
@@ -126,15 +126,21 @@ export interface TreeState {
   readonly tab: PreviewTab;
   /** True while the keys move in the preview, which then fills the screen. */
   readonly isReading: boolean;
-  /** True: calls and results are shown in full. */
+  /** True: calls, results and thoughts are shown in full. */
   readonly isDetailed: boolean;
   /** First visible line of the preview. */
   readonly scroll: number;
   /** Contents of the tabs, and the row for which each was read. */
   readonly tabs: { readonly [Tab in ReadTab]?: { readonly row: number; readonly lines: TabLines } };
-  /** Row from which the result of a search or of an act moves the cursor. A cursor that the user has moved since stays. */
+  /**
+   * Row of the cursor when a search or an act began. The result moves the cursor only if the cursor is still on this
+   * row.
+   */
   readonly awaits: number | undefined;
-  /** True after one confirmed undo: later undos do not ask. */
+  /**
+   * True after a confirmed undo: later undos do not ask, until one fails because another process has changed the
+   * session.
+   */
   readonly undoes?: boolean;
   /** Remembered choice for a session that another process writes. */
   readonly onBusy: "share" | undefined;
@@ -143,7 +149,7 @@ export interface TreeState {
 /** A search within a session while its query is typed. */
 interface TreeSearch {
   readonly field: TextField;
-  /** Row of the cursor when the search began. Hits are counted from this row, and Escape returns to it. */
+  /** Row of the cursor when the search began. The first hit is searched from this row on, and Escape returns to it. */
   readonly from: number;
 }
 
@@ -168,7 +174,7 @@ export interface Dialog {
   field?: TextField;
   /** True: Enter begins a new line, and Ctrl-S submits. */
   hasLines?: boolean;
-  /** Called with the submitted text. */
+  /** Called with a state in which the dialog is closed, and the submitted text. */
   accept?: (state: TerminalState, text: string) => TerminalState;
   /** Id of an extension's question that the dialog asks. */
   question?: number;
@@ -224,7 +230,7 @@ export type TerminalEffect =
 /** Facts that a listing does not contain. */
 export interface SessionFacts {
   branches: number;
-  /** Bill of all calls, each counted once. */
+  /** Bill of the session's own calls, each counted once. Calls that a fork copied are left out. */
   bill: UsageTotals;
 }
 

@@ -9,7 +9,7 @@ export interface TextField {
 
 export const textField = (text = ""): TextField => ({ text, at: text.length });
 
-/** Inserts characters into the text; characters that a terminal cannot show are removed. */
+/** Inserts characters into the text. Characters that a terminal cannot show are removed; a tab becomes two spaces. */
 export function insertText({ text, at }: TextField, inserted: string): TextField {
   const plain = plainText(inserted).replaceAll("\t", "  ");
   return { text: text.slice(0, at) + plain + text.slice(at), at: at + plain.length };

@@ -299,7 +299,10 @@ function handleOpened(state: TerminalState, { model, entryId, editorText, ...fac
   return editorText === undefined ? opened : edit(opened, editorText);
 }
 
-/** Shows the result of an act that has changed the session. */
+/**
+ * Shows the result of an act that has changed the session: a notice, the changed entry, and a dialog for a fork or the
+ * text of a reopened prompt.
+ */
 function handleActed(state: TerminalState, { outcome }: { outcome: Change }): TerminalState {
   const { sentences, entryId, editorText, ref } = outcome;
   const message = sentences.join(" ");

@@ -38,7 +38,7 @@ export interface TreeModel {
   readonly gists: Map<number, RowGist>;
   readonly order: TreeOrder;
   readonly leafId: string | null;
-  /** Row of the leaf, or of the last message before it; -1 before the first entry. */
+  /** Row of the leaf, or of its nearest ancestor that has a line; -1 without one. */
   readonly leafRow: number;
   /** One byte for each row: 1 for bookkeeping of an agent, which has no line while it is folded. */
   readonly bookkeeping: Uint8Array;
@@ -336,7 +336,7 @@ function textOf(entry: Entry): string {
   return text || entry.type;
 }
 
-/** Tokens of the context before and after a compaction: 0 and null where a program recorded no number. */
+/** Tokens of the context before and after a compaction; 0 before and null after it if they are not recorded. */
 export function sizesOf({ tokensBefore, details }: CompactionEntry): {
   before: number;
   after: number | null;
@@ -378,7 +378,7 @@ export const FILTERS: readonly { name: TreeFilter; title: string }[] = [
 export interface TreeView {
   readonly model: TreeModel;
   readonly filter: TreeFilter;
-  /** Rows whose run is unfolded. */
+  /** First rows of unfolded runs. */
   readonly unfolded: ReadonlySet<number>;
   /** First rows of folded side branches. */
   readonly folded: ReadonlySet<number>;

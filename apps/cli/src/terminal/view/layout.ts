@@ -47,8 +47,9 @@ export function treeLayout(state: Pick<TerminalState, "size">, isReading: boolea
 const NOTICE_LINES = 4;
 
 /**
- * Returns the lines of the notice at the end of the screen, from its wrapped text; empty when none is shown there. They
- * leave room for the row of the cursor.
+ * Returns the lines of the notice at the end of the screen, from its wrapped text: at most 4, so that the row of the
+ * cursor stays visible; the last line has the rest of the text. Empty without a notice, in a dialog, and while the
+ * query of a search is typed.
  */
 export function noticeTexts(state: TerminalState): string[] {
   const { notice, dialog, tree, size } = state;

@@ -123,8 +123,8 @@ interface EntryLook {
 }
 
 /**
- * Draws an entry for reading: role and time, then the content as markdown. An empty line separates it from an earlier
- * entry, unless it is a result.
+ * Draws an entry for reading: role or kind, id, time and label, then the content, as markdown unless a user wrote it.
+ * An empty line separates the entry from an earlier one, unless it is a result.
  */
 function entryLines(model: TreeModel, row: number, look: EntryLook, isBehind: boolean): Line[] {
   const entry = model.tree.entryAt(row);

@@ -151,7 +151,7 @@ export interface SubAgentUsage {
   total: UsageTotals;
 }
 
-/** Ledgers of trees, which are continued when a session grows. */
+/** Readers of cache ledgers by tree; they continue when a session grows. */
 const ledgers = new WeakMap<Tree, CacheReader>();
 
 async function breaksOf(tree: Tree, pause: Pause): Promise<Map<string, CacheBreak>> {

@@ -136,7 +136,7 @@ function tabSpans({ tab }: TreeState, isNamed: boolean): Span[] {
   return spans;
 }
 
-/** Short names of kinds for a column of five. */
+/** Names of kinds, of at most five characters, and styles. */
 const KINDS: Readonly<Record<RowKind, { title: string; style: Style }>> = {
   user: { title: "you", style: "user" },
   assistant: { title: "model", style: "model" },
@@ -170,7 +170,7 @@ const COUNTED = 1_000;
 /** Maximum share of a line for branch lines; deeper branches show a number. */
 const RAILS_SHARE = 0.4;
 
-/** Minimum width in columns for a time next to a row's text. */
+/** Minimum width in columns for the long note on a hidden entry; a narrower row has a short one. */
 const WIDE = 100;
 
 interface RowLook {
@@ -209,7 +209,9 @@ function rowLine(view: TreeView, position: number, look: RowLook): Line {
   return isSelected ? selectLine(drawn, look.columns) : drawn;
 }
 
-/** Symbols of rows by what the model reads; a column of them is the path of the leaf. */
+/**
+ * Symbols of rows: `read` by the model; on the path of the leaf, but `replaced` or hidden; `aside`: not on this path.
+ */
 const SIGNS = { read: "●", replaced: "○", aside: "·" } as const;
 
 /** Draws the lines that lead to a row: one for each branch to its left. */
