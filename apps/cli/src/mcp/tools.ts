@@ -88,7 +88,7 @@ const cursor = z
   .describe("Cursor at the end of an earlier answer, which this call continues.");
 const entry = z.string().min(1).max(200).describe("An entry: its id, the beginning of its id, or its label.");
 
-/** Maximum number of hits per session in an answer. */
+/** Maximum number of hits per session in a search over all sessions. */
 const HITS_A_SESSION = 3;
 
 const search = tool({
@@ -143,10 +143,10 @@ const search = tool({
   },
 });
 
-/**
- * Returns the first `most` + 1 entries of a session that contain all words; the last one only tells that there are
- * more. If the session is no longer readable, returns the entries found so far.
- */
+/** Maximum number of hits of one session beyond the cursor. */
+const MOST_HITS = 200;
+
+/** Returns the first entries with all words; those found so far if the session is no longer readable. */
 async function hitsIn(
   sessions: HostSessions,
   session: ListedSession,
@@ -433,10 +433,7 @@ export const mcpTools: readonly McpTool[] = [recallTool, search, read, tree, dif
 const badCursor = () =>
   new EspalierError("bad-input", "This cursor is of no earlier answer; call the tool again without one.");
 
-/**
- * Parses the whole numbers of a cursor, as many as in `first`, which is the default.
- * @throws EspalierError `bad-input`
- */
+/** Parses the whole numbers of a cursor, as many as in the default `first`. @throws EspalierError `bad-input` */
 function numbersIn(cursor: string | undefined, ...first: [number, ...number[]]): number[] & { 0: number } {
   if (cursor === undefined) return first;
   if (!new RegExp(`^\\d{1,12}(\\.\\d{1,12}){${first.length - 1}}$`).test(cursor)) throw badCursor();

@@ -1,5 +1,5 @@
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
-import { join, relative, resolve, sep } from "node:path";
+import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { Tool, ToolContext } from "../tool.ts";
 
 /** Largest file that is read, in bytes. */
@@ -170,7 +170,8 @@ async function inside(folders: readonly string[], path: string): Promise<string>
   });
   for (const folder of folders) {
     const way = relative(await realpath(folder).catch(() => folder), real);
-    if (way === "" || (!way.startsWith(`..${sep}`) && way !== ".." && !way.startsWith(sep))) return real;
+    // On Windows, the way to another drive is an absolute path.
+    if (!way.startsWith(`..${sep}`) && way !== ".." && !isAbsolute(way)) return real;
   }
   throw new Error(`${path} is outside the working folder; only what is below it can be read.`);
 }
