@@ -4,8 +4,11 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { type PrivateServer, serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
 import { startMessagesServer, textReply } from "@espalier/summarizer/testing";
+import { Client } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import {
+  bundled,
   DEMO,
   espalier,
   espalierJson,
@@ -273,6 +276,21 @@ describe.skipIf(!hasServer)("with --store", () => {
     expect(await offered("navigate", "tides", "before")).toMatch(/^before-cache\t/);
     const named = await espalier(["complete", "--", "--store", address("completion"), "tree", "ti"]);
     expect(named.stdout).toMatch(/^tides\t/);
+  });
+
+  test("the MCP server searches its sessions", async () => {
+    const { env } = inStore("mcp");
+    await espalier(["store", "migrate"], { env });
+    await espalierJson(["copy", DEMO, "store:"], { env });
+    const client = new Client({ name: "test", version: "1.0.0" });
+    const args = [await bundled(), "mcp", "--no-import"];
+    const place = { PATH: process.env["PATH"] ?? "", HOME: temporaryFolder(), ...env };
+    await client.connect(new StdioClientTransport({ command: process.execPath, args, env: place }));
+    const given = { name: "search_sessions", arguments: { query: "tidepool" } };
+    const [content] = (await client.callTool(given)).content as { text: string }[];
+    expect(content!.text).toContain("Found in these sessions, of 1:");
+    expect(content!.text).not.toContain(PASSWORD);
+    await client.close();
   });
 
   test("a chat is stored in it, and nowhere else", async () => {
