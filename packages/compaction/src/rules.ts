@@ -93,10 +93,12 @@ export class RuleState {
     this.#dropped = new Map(before ? before.#dropped : []);
   }
 
+  /** Rules that apply, oldest first. */
   get rules(): Rule[] {
     return [...this.#held.values()];
   }
 
+  /** Adds a rule, which ends the one that it supersedes. */
   add(rule: Rule): void {
     if (rule.supersedes !== null) this.#drop(({ id }) => id === rule.supersedes);
     const source = sourceOf(rule);
