@@ -59,7 +59,7 @@ export interface PreparedRequest {
   compaction: CommittedCompaction | null;
   /** Images that were left out of the context because the provider would have refused them. */
   picturesLeftOut: LeftOutPicture[];
-  /** Error of step 1, 2, 3 or 4 of {@link prepareRequest}, if the request can be sent all the same; null otherwise. */
+  /** Error of step 1, 2, 3 or 4 of `Session.prepareRequest`, if the request can be sent all the same; null otherwise. */
   failure: Error | null;
 }
 

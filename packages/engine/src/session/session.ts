@@ -188,7 +188,7 @@ export class Session extends SessionTree {
   /**
    * Prepares the next request in the form of the provider's SDK: compacted, healed, within every limit.
    *
-   * @throws EspalierError `empty-context` when no message waits for an answer; errors of {@link prepareRequest}
+   * @throws EspalierError `empty-context` when no message waits for an answer; errors of `Session.prepareRequest`
    */
   next<Params>(provider: Provider<Params>, options?: NextOptions): Promise<TurnRequest<Params>> {
     return nextRequest(this, provider, options);
