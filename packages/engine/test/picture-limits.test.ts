@@ -46,7 +46,11 @@ describe("an image that the provider never accepts is left out, even in an unans
     ["of 9,000 pixels", picture(png(9_000, 10)), "9000 pixels"],
     ["of more than 5 MB", picture(png(10, 10, 4_200_000)), "characters of base64"],
     ["that is not base64", picture("this is no base64!"), "base64"],
-    ["of a kind that no model reads", { ...picture("QUJD"), mimeType: "image/tiff" }, "models read"],
+    [
+      "of a kind that no model reads",
+      { ...picture("QUJD"), mimeType: "image/tiff" },
+      "not a PNG, JPEG, GIF or WebP",
+    ],
   ])("%s", async (_what, given, reason) => {
     const session = await begun("anthropic");
     await show(session, small());
