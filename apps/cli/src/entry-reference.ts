@@ -95,7 +95,7 @@ const START = "start";
 const LEAF = "leaf";
 
 /**
- * Returns the id of the entry that a word of the user names: an id, a label (`@label` or `label`), `start`, `leaf`, or
+ * Returns the id of the entry that a word of the user names: an id, `start`, `leaf`, a label (`@label` or `label`), or
  * the beginning of an id (at least 4 characters). The first of these that matches, in this order, is used.
  * @returns null for the position before the first entry
  * @throws CommandError `ambiguous` if several entries match; EspalierError `unknown-entry` (suggests a similar label or
@@ -155,10 +155,11 @@ export function entriesNamed(
 ): { ids: readonly (string | null)[]; what: string } {
   const { tree } = session;
   if (tree.has(reference)) return { ids: [reference], what: "have the id" };
-  const labelled = entriesLabelled(session, reference);
-  if (labelled.length > 0) return { ids: labelled, what: "are labelled" };
+  // An entry that is labelled with one of these words is named by its id, or with `@` before the label.
   if (reference === START) return { ids: [null], what: "" };
   if (reference === LEAF) return { ids: [session.leafId], what: "" };
+  const labelled = entriesLabelled(session, reference);
+  if (labelled.length > 0) return { ids: labelled, what: "are labelled" };
   const beginning = new Set<string>();
   if (reference.length >= shortest)
     for (const id of tree.ids()) if (id.startsWith(reference)) beginning.add(id);

@@ -16,7 +16,7 @@ test("an entry is named by its id, the beginning of its id, its label, or a word
   expect(await idOf(DEMO, "leaf")).toBe("2ur7kch3b1oZ");
 });
 
-test("ids have priority over labels, labels over words, words over beginnings of ids", async () => {
+test("ids have priority over words, words over labels, labels over beginnings of ids", async () => {
   const file = sessionOf(
     HEADER,
     said("leafless", null, "one"),
@@ -27,7 +27,8 @@ test("ids have priority over labels, labels over words, words over beginnings of
   );
   expect(await idOf(file, "taken")).toBe("taken");
   expect(await idOf(file, "@taken")).toBe("leafless");
-  expect(await idOf(file, "leaf")).toBe("start-here");
+  expect(await idOf(file, "leaf")).toBe("taken");
+  expect(await idOf(file, "@leaf")).toBe("start-here");
   expect(await idOf(file, "leafl")).toBe("leafless");
   expect(await idOf(file, "start")).toMatchObject({ code: "usage" });
 });
