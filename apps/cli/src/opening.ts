@@ -19,7 +19,7 @@ import {
   sessionOptionsOf,
   settleTail,
 } from "@espalier/engine";
-import type { EspalierError } from "@espalier/jsonl-stream";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
   openIfThere,
@@ -92,6 +92,8 @@ export async function withSession<Result>(
     const oldFormat = session.log.upgraded?.from;
     try {
       return await run(session);
+    } catch (error) {
+      throw namingSession(error, word);
     } finally {
       if (oldFormat !== undefined && !session.log.upgraded)
         shell.complain(
@@ -101,6 +103,13 @@ export async function withSession<Result>(
   } finally {
     await session.close();
   }
+}
+
+/** Adds the session to the command that lists its ids, in the error for an unknown entry. Other errors stay the same. */
+function namingSession(error: unknown, word: string): unknown {
+  if (!(error instanceof EspalierError) || error.code !== "unknown-entry") return error;
+  const message = error.message.replace("`espalier tree`", `\`espalier tree ${word}\``);
+  return new EspalierError(error.code, message, { cause: error });
 }
 
 /** Milliseconds that a change waits until another change of the same session ends. */

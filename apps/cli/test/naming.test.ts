@@ -55,6 +55,14 @@ test("an unknown id is answered with similar ids", async () => {
   });
 });
 
+test("an unknown id without a similar one is answered with the command that lists all ids", async () => {
+  const file = sessionOf(HEADER, said("e1", null, "one"));
+  expect(await idOf(file, "zzzzzzzz")).toEqual({
+    code: "unknown-entry",
+    message: `There is no entry "zzzzzzzz" in this session. \`espalier tree ${file}\` lists all ids.`,
+  });
+});
+
 test("a mistyped label or session is refused with a suggestion", async () => {
   expect((await idOf(DEMO, "before-cahe")).message).toMatch(/Did you mean the label "before-cache"\?$/);
   expect((await idOf(DEMO, "zebra")).message).not.toContain("Did you mean");
