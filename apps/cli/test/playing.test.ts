@@ -49,6 +49,15 @@ test("a step of a replay names entries so that they can be shown, also by ids of
   expect((await espalierJson(["show", file, "6c5e9e33-b"])).value.id).toBe(one);
 });
 
+test("ids that begin alike for more than 12 characters are printed as long as they are unique", async () => {
+  const ids = ["1", "2"].map((digit) => `019a1b2c-3d4e-700${digit}-9f00-43b3787fe2cc`) as [string, string];
+  const file = sessionOf(HEADER, said(ids[0], null, "one"), said(ids[1], ids[0], "two"));
+  for (const command of [["replay"], ["tree", "--all"]]) {
+    const { stdout } = await espalier([...command, file]);
+    expect(stdout.match(/019a1b2c\S+(?= )/g)).toEqual(["019a1b2c-3d4e-7001", "019a1b2c-3d4e-7002"]);
+  }
+});
+
 test("a step of a replay is one line of a terminal, whatever the ids and types", async () => {
   const long = "x".repeat(40);
   const file = sessionOf(HEADER, said(long, null, "one ".repeat(100)), {

@@ -9,7 +9,7 @@ import { navigate } from "../commands/changes.ts";
 import { viewContext } from "../commands/context.ts";
 import { describeEntry, viewTree } from "../commands/tree.ts";
 import { actName, previewEntry } from "../entry-preview.ts";
-import { entriesNamed, entryNamed, existing } from "../entry-reference.ts";
+import { entriesNamed, entryName, entryNamed, existing } from "../entry-reference.ts";
 import { CommandError, nearest } from "../failure.ts";
 import { wrapWords } from "../markdown/markdown.ts";
 import { formatAge, formatChange, formatCount, formatMany } from "../numbers.ts";
@@ -215,7 +215,7 @@ const listedBranches = new WeakMap<Session, readonly string[]>();
 /** Maximum number of branches in the list. */
 const BRANCHES = 30;
 
-/** Width in columns of an id in a list, and of the text next to it. */
+/** Minimum width in columns of an id in a list, and width of the text next to it. */
 const ID_WIDTH = 12;
 const WORDS = 60;
 
@@ -235,7 +235,7 @@ function branchLines(chat: Chat): string[] {
     const facts = [
       String(at + 1).padStart(3),
       isHere ? "*" : " ",
-      plainLine(leafId).slice(0, ID_WIDTH).padEnd(ID_WIDTH),
+      plainLine(entryName(session.tree, leafId)).padEnd(ID_WIDTH),
       formatAge(Math.max(0, Date.now() - Date.parse(timestamp))).padStart(8),
     ].join(" ");
     const name = label === undefined ? "" : colours.yellow(` [${plainLine(label)}]`);
@@ -287,7 +287,7 @@ function entryMeant(chat: Chat, reference: string): string | null | undefined {
   const columns = chat.shell.columns - 1;
   const lines = ids.slice(-LISTED).map((id) => {
     const entry = session.getEntry(id!);
-    return cutToColumns(`${INDENT}${entry ? describeEntry(entry) : id}`, columns);
+    return cutToColumns(`${INDENT}${entry ? describeEntry(session.tree, entry) : id}`, columns);
   });
   const left = ids.length - lines.length;
   chat.say(

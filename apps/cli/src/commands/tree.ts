@@ -10,7 +10,6 @@ import {
 } from "@espalier/engine";
 import {
   branchSummary,
-  compaction,
   type DrawOptions,
   drawTreeLines,
   type Entry,
@@ -135,9 +134,6 @@ interface ViewTreeOptions {
 /** Longest run of ordinary entries that is drawn in full; a longer run becomes one line. */
 const FOLD = 2;
 
-/** Maximum length of an id in a drawing. Ids of other programs can be long. */
-const ID_LENGTH = 12;
-
 /** Draws a session for people: its heading, its tree, and the size of the context at the leaf. */
 export function* viewTree(
   session: Session,
@@ -194,7 +190,7 @@ export function treeLines(
 ): Iterable<string> {
   const rails = ascii ? asciiRails : (text: string) => text;
   return drawTreeLines(session, {
-    describe: (entry) => describeEntry(entry, (id) => entryName(session.tree, id)),
+    describe: (entry) => describeEntry(session.tree, entry),
     ...options,
     colours: {
       active: (text) => text,
@@ -206,19 +202,16 @@ export function treeLines(
   });
 }
 
-const cutId = (id: string): string => id.slice(0, ID_LENGTH);
-
-/** Describes an entry in one line: id, kind, first words. `short` shortens ids; by default to 12 characters. */
-export function describeEntry(entry: Entry, short = cutId): string {
-  return `${short(entry.id)} ${kindName(entry, short)}  ${previewEntry(entry) ?? ""}`.trimEnd();
+/** Describes an entry in one line: its short id, its kind, its first words. */
+export function describeEntry(tree: Tree, entry: Entry): string {
+  return `${entryName(tree, entry.id)} ${kindName(tree, entry)}  ${previewEntry(entry) ?? ""}`.trimEnd();
 }
 
 /** Name of an entry's kind, for people. */
-function kindName(entry: Entry, short: (id: string) => string): string {
+function kindName(tree: Tree, entry: Entry): string {
   if (message.is(entry)) return entry.message.role;
-  if (compaction.is(entry)) return "compaction";
-  if (branchSummary.is(entry)) return `summary of ${short(fieldText(entry.fromId)) || "a branch"}`;
-  return entry.type;
+  if (!branchSummary.is(entry)) return entry.type;
+  return `summary of ${entryName(tree, fieldText(entry.fromId)) || "a branch"}`;
 }
 
 /** Replaces the line characters of a drawing with ASCII. */
@@ -342,7 +335,7 @@ export const replay = sessionCommand({
   },
 });
 
-/** Width in columns of a step's entry and of its type; longer ones are cut. */
+/** Width in columns of a step's entry, and of its type; a longer type is cut, a longer name of an entry is not. */
 const ID_WIDTH = 12;
 const TYPE_WIDTH = 14;
 
@@ -357,8 +350,8 @@ export function viewStep(
 ): string {
   const facts = [
     formatCount(seq).padStart(6),
-    cell(entryName(session.tree, entryId), ID_WIDTH),
-    cell(type, TYPE_WIDTH),
+    padToColumns(plainLine(entryName(session.tree, entryId)), ID_WIDTH),
+    padToColumns(cutToColumns(plainLine(type), TYPE_WIDTH), TYPE_WIDTH),
     formatMany(contextMessages, "message").padStart(14),
     formatMany(contextTokens, "token").padStart(16),
   ].join(" ");
@@ -372,10 +365,3 @@ export function viewStep(
   const room = columns - columnsOf(facts + mark) - 2;
   return `${facts}${colours.red(mark)}  ${colours.dim(cutToColumns(said, Math.max(NARROWEST, room)))}`;
 }
-
-/**
- * Returns a text without control characters, cut or padded to this width in columns. Ids and types come from the
- * session's author: they may have any length and any characters.
- */
-const cell = (text: string, columns: number): string =>
-  padToColumns(cutToColumns(plainLine(text), columns), columns);

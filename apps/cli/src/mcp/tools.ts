@@ -306,7 +306,7 @@ function fitsWithPrompts(read: ReadSession, room: number): boolean {
 /** Lines of a drawing without bookkeeping of agents. */
 const treeLines = (read: ReadSession, withPrompts: boolean): Iterable<string> =>
   drawTreeLines(read, {
-    describe: (entry) => describeEntry(entry),
+    describe: (entry) => describeEntry(read.tree, entry),
     width: 120,
     fold: withPrompts ? 2 : 0,
     leaveOut: isBookkeepingAt,
