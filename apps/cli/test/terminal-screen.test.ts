@@ -64,3 +64,11 @@ test("the selected row has one background and one colour, except for search matc
   ]);
   expect(new Set(painted(false).map(beginning))).toEqual(new Set(["\u001b[7m", "\u001b[4m"]));
 });
+
+test("with ASCII every column of a wide character is a question mark, and a joined one shifts nothing", () => {
+  const ascii = (text: string) => paintLines([line(text)], 12, { colours: false, ascii: true })[0];
+  expect(ascii("│ 漢字 ok")).toBe("| ???? ok   ");
+  expect(ascii("🌊👩‍👩‍👧 ok")).toBe("???? ok     ");
+  expect(ascii("cafe\u0301 ok")).toBe("caf? ok     ");
+  expect(ascii("1\ufe0f\u20e3 ok")).toHaveLength(12);
+});

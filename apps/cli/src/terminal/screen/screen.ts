@@ -1,5 +1,7 @@
 import { writeSync } from "node:fs";
 import type { ReadStream } from "node:tty";
+import { graphemes } from "@espalier/session-tree";
+import { columnsOf } from "../../text.ts";
 import { type Frame, fitLine, type Line, type Style } from "./frame.ts";
 
 const ESC = "\u001b[";
@@ -127,10 +129,20 @@ function paintLine(given: Line, columns: number, { colours, ascii }: PaintOption
   return painted.join("");
 }
 
-/** Replaces each non-ASCII character with one ASCII character: `?` for a character that no drawing has. */
+/**
+ * Replaces each non-ASCII character with ASCII characters of the same width: `?` for a column of a character that no
+ * drawing has.
+ */
 function asciiText(text: string): string {
-  return text.replace(/[^\n -~]/gu, (character) => ASCII[character] ?? "?");
+  if (ONLY_ASCII.test(text)) return text;
+  const shown = [...graphemes(text)].map((character) =>
+    ONLY_ASCII.test(character) ? character : (ASCII[character] ?? "?".repeat(columnsOf(character))),
+  );
+  return shown.join("");
 }
+
+const ONLY_ASCII = /^[\n -~]*$/;
+
 /** Escape sequence that begins each style. */
 type Palette = Readonly<Record<Style, string>>;
 
