@@ -113,6 +113,15 @@ test("an import goes on while a session is open, and no act begins beside it", (
   expect(scratch.screen).toContain("Still importing.");
 });
 
+test("a session that the list skips after an import is named behind the result of the import", () => {
+  const scratch = new Scratch().keys("i");
+  scratch.happen({ type: "imported", message: "Imported: 1 session, 1 new entry.", isFailure: false });
+  const skipped: TerminalEvent = { type: "skipped", message: "old.jsonl cannot be read." };
+  scratch.happen(skipped, skipped);
+  expect(scratch.screen).toContain("Imported: 1 session, 1 new entry. old.jsonl cannot be read.");
+  expect(scratch.screen.split("old.jsonl")).toHaveLength(2);
+});
+
 test("a list that was read for an earlier filter is not shown when it ends later", async () => {
   const near = memoryStore();
   await sessionIn(near);

@@ -221,7 +221,7 @@ export function listEffects(shell: Pick<Shell, "store">, dispatch: (event: Termi
   const counting = new LatestTask(dispatch);
   const place = {
     ...storeOf(shell),
-    ...tellSkipped({ complainOnce: (message) => dispatch({ type: "warned", message }) }),
+    ...tellSkipped({ complainOnce: (message) => dispatch({ type: "skipped", message }) }),
   };
   const performers: Performers<"list-sessions" | "search" | "read-facts"> = {
     "list-sessions"({ filter }) {
@@ -385,7 +385,7 @@ export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) =>
 
   /** Sums up the cost of the sub-agents of a session, at any depth. */
   const readSubAgents = async ({ log }: OpenedSession, signal: AbortSignal): Promise<SubAgentUsage> => {
-    const complainOnce = (message: string) => dispatch({ type: "warned", message });
+    const complainOnce = (message: string) => dispatch({ type: "skipped", message });
     const runs = await subAgentCosts(log, { store: shell.store, complainOnce }, (tree) => {
       signal.throwIfAborted();
       return statsOf(tree).total;

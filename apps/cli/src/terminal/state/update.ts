@@ -225,6 +225,11 @@ const HANDLERS = {
   told: (state, { message }: { message: string }) => say({ ...state, work: undefined }, message),
   /** A warning about work that continues. */
   warned: (state, { message }: { message: string }) => say(state, message),
+  /** A list skips a session or a folder. The notice that is shown, such as the result of an import, stays. */
+  skipped(state, { message }: { message: string }) {
+    const { text, isError } = state.notice ?? { text: "", isError: false };
+    return text.includes(message) ? state : say(state, `${text} ${message}`.trim(), isError);
+  },
   /** An extension asks a question and waits for the answer. */
   asked: (state, { question }: { question: Question }) => ask(state, question),
   /** A question of an extension is obsolete. */
