@@ -92,6 +92,21 @@ test("jumps lead to forks, to the parent, to the other side and to the leaf", ()
   expect(selects(".")).toBe("pathlast");
 });
 
+test("a session that is opened at an entry of bookkeeping shows bookkeeping, with the cursor on the entry", () => {
+  const reminder = user("reminder", "thought", "<system-reminder>The tide table is open.</system-reminder>");
+  const model = modelOf([
+    user("question", null),
+    answer("thought", "question"),
+    reminder,
+    user("last", "reminder"),
+  ]);
+  expect(new Scratch().open(model).screen).not.toContain("tide table");
+  const scratch = new Scratch().open(model, { entryId: "reminder" });
+  expect(scratch.selected).toContain("The tide table is open.");
+  // The second event of an opening leaves the cursor where it is.
+  expect(scratch.open(model).selected).toContain("The tide table is open.");
+});
+
 test("filters show only matching rows, and the cursor stays on a visible one", () => {
   const scratch = new Scratch().open(demoModel());
   expect(scratch.screen).toContain("· turns");

@@ -52,7 +52,16 @@ import {
   withTree,
 } from "./state.ts";
 import { insertText, textField } from "./text-field.ts";
-import { coveredAbove, moveTo, reveal, shownOnScreen, withModel, withView } from "./tree-cursor.ts";
+import {
+  coveredAbove,
+  moveTo,
+  positionOf,
+  reveal,
+  shownOnScreen,
+  toggleBookkeeping,
+  withModel,
+  withView,
+} from "./tree-cursor.ts";
 
 /** Returns the next state after an event, and the effects to run. Pure, except that it reads the log. */
 export function update(
@@ -275,7 +284,7 @@ interface Opened extends Pick<TreeState, "ref" | "cwd" | "readOnly" | "writer"> 
 
 function handleOpened(state: TerminalState, { model, entryId, editorText, ...facts }: Opened): TerminalState {
   const before = state.tree?.ref === facts.ref ? state.tree : undefined;
-  const tree: TreeState = before
+  const made: TreeState = before
     ? { ...withModel(state, before, model), ...facts }
     : {
         ...facts,
@@ -295,8 +304,11 @@ function handleOpened(state: TerminalState, { model, entryId, editorText, ...fac
         onBusy: undefined,
       };
   const wanted = entryId !== undefined && model.tree.has(entryId) ? model.tree.row(entryId) : -1;
+  // While bookkeeping is folded, an entry of it has no line.
+  const isFolded = model.bookkeeping[wanted] === 1 && !made.view.model.order.movesLeaf(wanted);
+  const tree = isFolded ? toggleBookkeeping(state, made) : made;
   const row = wanted >= 0 ? wanted : before ? tree.cursor : model.leafRow;
-  const position = row < 0 ? -1 : (model.order.positions[row] ?? -1);
+  const position = positionOf(tree.view.model, row);
   const placed = position < 0 ? moveTo(state, tree, -1) : reveal(state, tree, position);
   // When the rest of a partly read session arrives, the dialog stays. For another session it is closed; work goes on.
   const { dialog, notice, work } = before ? state : { ...CLOSED, work: state.work };
