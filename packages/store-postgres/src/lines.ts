@@ -351,7 +351,7 @@ export function factsOf(rows: readonly LineRow[]): (string | null)[] {
   let updatedAt: string | null = null;
   let lastCompaction: string | null = null;
   for (const entry of rows.flatMap(({ entries }) => entries)) {
-    const time = typeof entry.timestamp === "string" ? columnText(entry.timestamp) : null;
+    const time = columnText(entry.timestamp) || null;
     updatedAt = time ?? updatedAt;
     if (compaction.is(entry)) lastCompaction = time ?? lastCompaction;
     if (sessionInfo.is(entry)) name = columnText(entry.name ?? "");

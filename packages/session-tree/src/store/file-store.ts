@@ -236,7 +236,7 @@ interface Known {
 }
 
 /** Version of the cache file's format. A cache file of another version is ignored. */
-const SHAPE = 5;
+const SHAPE = 6;
 
 /**
  * Cache of listings, in `<home>/listings.json` (mode 0600). With it, a list opens only files that have changed: the

@@ -55,7 +55,7 @@ export function listingOf(view: ByteView, at: ListedAt): SessionListing | undefi
 }
 
 /**
- * Returns `lastEntry`, the timestamp of a session's last entry, or the time of the session's creation when that is
+ * Returns `lastEntry`, the newest known timestamp of a session's entries, or the time of the session's creation when that is
  * later (as in a new fork) or `lastEntry` is null. Null when both are missing. A `lastEntry` that is not ISO 8601 is
  * returned unchanged.
  */
@@ -161,7 +161,7 @@ function readTail(
       for (const part of readLineParts(block.subarray(start, end)).reverse()) {
         if (part.is !== "entry") continue;
         const { entry } = part;
-        const time = typeof entry.timestamp === "string" ? entry.timestamp : null;
+        const time = entry.timestamp || null;
         found.updatedAt ??= time;
         if (sessionInfo.is(entry)) found.name ??= entry.name ?? "";
         if (compaction.is(entry)) found.lastCompaction ??= time;

@@ -114,11 +114,11 @@ export interface SessionListing {
   /** Last write of the log, ISO 8601. */
   modified: string;
   /**
-   * Timestamp of the last entry, or of the session's creation when that is later (as in a new fork) or there is no
-   * entry; ISO 8601. Null when neither has a timestamp.
+   * Timestamp of the last entry that has one, or of the session's creation when that is later (as in a new fork) or no
+   * entry has one; ISO 8601. Null when the creation has none either.
    */
   updatedAt: string | null;
-  /** Timestamp of the last compaction in file order, ISO 8601; null when there is none. */
+  /** Timestamp of the last compaction in file order that has one, ISO 8601; null when there is none. */
   lastCompaction: string | null;
   /** Stored size of the log in bytes. */
   bytes: number;

@@ -67,6 +67,23 @@ export function listConformance({ test, expect }: Trial): void {
     expect((await all(store))[0]).toMatchObject({ updatedAt: timestamp });
   });
 
+  test("an entry without a timestamp leaves the time of the one before it, or of the creation", async (store) => {
+    const lines = growEntries("u1 > k1 > u2 > k2").map((entry) => JSON.stringify(entry));
+    const timeless = lines.map((line) => line.replace(/,"timestamp":"[^"]*"/, ""));
+    await store.create(header("s1"), timeless);
+    expect((await all(store))[0]).toMatchObject({
+      updatedAt: header("s1").timestamp,
+      lastCompaction: null,
+    });
+    const log = await store.create(header("s2"), [lines[0]!, lines[1]!, timeless[2]!]);
+    await log.append([timeless[3]!]);
+    const { timestamp } = JSON.parse(lines[1]!);
+    expect((await all(store)).find(({ id }) => id === "s2")).toMatchObject({
+      updatedAt: timestamp,
+      lastCompaction: timestamp,
+    });
+  });
+
   test("the session written last comes first", async (store) => {
     const one = await store.create(header("s1"));
     await moment();
