@@ -448,3 +448,14 @@ test("a line with a repeated key stays in the tree, adds nothing to the context,
   expect([...tree.ids()]).toEqual(["a", "c"]);
   expect(tree.entryAt(1)).toMatchObject({ id: "c", message: { content: "b" } });
 });
+
+test.each([
+  ["another header", [HEADER, HEADER]],
+  ["an entry", [JSON.stringify(growEntries("u1")[0]), HEADER]],
+])("a header after %s is reported and does not count", (_, lines) => {
+  const { issues } = new Tree(bytesView(bytesOf(lines.join("\n"))));
+  expect(issues.find(({ kind }) => kind === "duplicate-header")).toMatchObject({
+    line: 2,
+    message: "This header is after another header or an entry, so it does not count.",
+  });
+});

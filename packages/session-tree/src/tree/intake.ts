@@ -184,7 +184,8 @@ export class LineIntake {
   #takeHeader(header: SessionHeader, offset: number): void {
     if (offset === this.#headerOffset) return;
     if (this.#usable > 0) {
-      this.#note("duplicate-header", offset, null, "A second header line; only the first one counts.");
+      const message = "This header is after another header or an entry, so it does not count.";
+      this.#note("duplicate-header", offset, null, message);
       return;
     }
     this.header = header;
