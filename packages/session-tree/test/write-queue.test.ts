@@ -140,6 +140,31 @@ test("a queue has an end, and `queue-full` reports it", async () => {
   expect(await stored()).toEqual(Array.from({ length: 1_000 }, (_, at) => at));
 });
 
+test("drafts of a function are made once, in their turn, and counted as they are written", async () => {
+  const { session, state, changes, stored } = await failingSession();
+  state.failure = "short-write";
+  let calls = 0;
+  const draft = (count: number) => () => {
+    calls += 1;
+    return Array.from({ length: count }, () => note(calls));
+  };
+  const first = session.append(draft(2), { onFailure: "queue" });
+  const second = session.append(draft(1), { onFailure: "queue" });
+  await vi.waitFor(() => expect(session.queued.entries).toBe(3), PATIENT);
+  expect(session.queued.bytes).toBeGreaterThan(100);
+  await expect(session.flush()).rejects.toMatchObject({ code: "short-write" });
+  expect(calls).toBe(1);
+  state.failure = undefined;
+  await session.flush();
+  await Promise.all([first, second]);
+  expect(calls).toBe(2);
+  expect(await stored()).toEqual([1, 1, 2]);
+  expect(changes.at(-1)).toEqual({ type: "persist_recovered", drained: 3 });
+  state.failure = "short-write";
+  const tooMany = session.append(draft(1_001), { onFailure: "queue" });
+  await expect(tooMany).rejects.toMatchObject({ code: "queue-full" });
+});
+
 test("a permanent failure ends the wait, and nothing stays queued", async () => {
   const { session, state } = await failingSession();
   state.failure = "changed";

@@ -1,4 +1,4 @@
-import { EspalierError, formatLine, jsonText } from "@espalier/jsonl-stream";
+import { EspalierError, formatLine } from "@espalier/jsonl-stream";
 import { contextOfPath, type SessionContext } from "../context/context.ts";
 import { isInWindow, LeafPath, type PathWindow, PathWindowBuilder, pathWindowAt } from "../context/window.ts";
 import {
@@ -171,7 +171,7 @@ export class SessionTree {
    * session keeps the values in the drafts: do not change them afterwards.
    *
    * @param drafts entries, or a function that drafts them after all earlier appends have moved the leaf. It runs again
-   * when the log has to be loaded for it, and to measure a kept append
+   * when the log has to be loaded for it
    * @throws EspalierError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`, `no-header`,
    * `version`, `moved` (see `ifLeaf`), `queue-full`, and the errors of the log. The session has not changed then,
    * except after `sync-failed`: the entries are in the log and may not survive a loss of power. Open the session again.
@@ -179,17 +179,15 @@ export class SessionTree {
   async append(drafts: Drafts, options: AppendOptions = {}): Promise<Entry[]> {
     const { transform, check, ifLeaf, onFailure } = options;
     const list = Array.isArray(drafts) ? drafts : [drafts];
-    const drafted = typeof drafts === "function" ? drafts : () => list as readonly NewEntry[];
     const createdIds = new Set<string>();
     let prepared: PreparedAppend | undefined;
     await this.#queue.add({
       keep: onFailure === "queue" && ifLeaf === undefined,
-      entries: list.length,
-      measureBytes: () => jsonText(drafted()).length,
+      content: () => prepared?.lines ?? list,
       write: async () => {
         // A retry writes the same lines, because some of them may already be in the log.
         if (!prepared) {
-          let batch = typeof drafts === "function" ? await this.withinReach(drafts) : drafted();
+          let batch = typeof drafts === "function" ? await this.withinReach(drafts) : list;
           if (batch.length > 0) assertWritable(this.log);
           if (transform && batch.length > 0) batch = await transform(batch, createdIds);
           check?.();
@@ -272,7 +270,7 @@ export class SessionTree {
     });
   }
 
-  /** Number and bytes of entries that are kept because writing fails; see `onFailure`. A drafting function counts as 1. */
+  /** Number and bytes of entries that are kept because writing fails; see `onFailure`. A drafting function counts as 1 until it runs. */
   get queued(): { entries: number; bytes: number } {
     return this.#queue.queued;
   }

@@ -1,4 +1,4 @@
-import { EspalierError } from "@espalier/jsonl-stream";
+import { EspalierError, jsonText } from "@espalier/jsonl-stream";
 
 /** Runs pieces of work one at a time, in the order of their calls. A failure does not stop the next piece. */
 export class Turns {
@@ -21,9 +21,8 @@ const LIMITS = { entries: 1_000, bytes: 64 * 1024 * 1024 };
 
 interface WriteJob {
   write(): Promise<void>;
-  entries: number;
-  /** Returns the approximate size in bytes. Called only while writing fails. */
-  measureBytes(): number;
+  /** Returns one value per entry: its line, once that is known, or its draft. Called only while writing fails. */
+  content(): readonly unknown[];
   /**
    * True to keep the job when writing fails, and to write it when writing works again. False to reject its promise at
    * once.
@@ -46,7 +45,8 @@ const FIRST_PAUSE = 250;
 const LONGEST_PAUSE = 10_000;
 
 interface Waiting extends WriteJob {
-  bytes?: number;
+  /** Content that was measured last, and its bytes. */
+  measured?: { content: readonly unknown[]; bytes: number };
   resolve(): void;
   reject(error: unknown): void;
 }
@@ -73,8 +73,9 @@ export class WriteQueue {
     const queued = { entries: 0, bytes: 0 };
     if (!this.#failure) return queued;
     for (const job of this.#waiting) {
-      queued.entries += job.entries;
-      queued.bytes += sizeOf(job);
+      const { entries, bytes } = sizeOf(job);
+      queued.entries += entries;
+      queued.bytes += bytes;
     }
     return queued;
   }
@@ -144,10 +145,14 @@ export class WriteQueue {
     this.#failure = error;
     const kept = { entries: 0, bytes: 0 };
     for (const job of this.#waiting.splice(0)) {
-      const entries = kept.entries + job.entries;
-      const bytes = kept.bytes + (job.keep ? sizeOf(job) : 0);
-      if (!job.keep) job.reject(error);
-      else if (entries > LIMITS.entries || bytes > LIMITS.bytes) job.reject(queueFull(error));
+      if (!job.keep) {
+        job.reject(error);
+        continue;
+      }
+      const size = sizeOf(job);
+      const entries = kept.entries + size.entries;
+      const bytes = kept.bytes + size.bytes;
+      if (entries > LIMITS.entries || bytes > LIMITS.bytes) job.reject(queueFull(error));
       else {
         kept.entries = entries;
         kept.bytes = bytes;
@@ -163,7 +168,7 @@ export class WriteQueue {
 
   /** Handles a successful write after a failure. Once no kept jobs remain, writing works again. */
   #goOn(job: Waiting): void {
-    if (job.keep) this.#drained += job.entries;
+    if (job.keep) this.#drained += job.content().length;
     if (this.#waiting.some(({ keep }) => keep)) return;
     const drained = this.#drained;
     this.#failure = undefined;
@@ -173,14 +178,21 @@ export class WriteQueue {
   }
 }
 
-function sizeOf(job: Waiting): number {
+function sizeOf(job: Waiting): { entries: number; bytes: number } {
+  const content = job.content();
+  if (job.measured?.content !== content) job.measured = { content, bytes: textLength(content) };
+  return { entries: content.length, bytes: job.measured.bytes };
+}
+
+function textLength(content: readonly unknown[]): number {
   try {
-    job.bytes ??= job.measureBytes();
+    let length = 0;
+    for (const each of content) length += typeof each === "string" ? each.length : jsonText(each).length;
+    return length;
   } catch {
     // A value that JSON cannot represent has no size. Its write fails later with its own error.
-    job.bytes = 0;
+    return 0;
   }
-  return job.bytes;
 }
 
 const queueFull = (cause: EspalierError) =>
