@@ -433,10 +433,7 @@ export const contentEdit = (targetId: string, content: ContentBlock[]): ContextE
 /** Returns whether a message can be shortened; only tool results and images can. */
 function canShrink(message: ContextMessage): boolean {
   if (message.role === "toolResult") return true;
-  return (
-    (message.role === "user" || message.role === "custom") &&
-    contentBlocks(message).some(({ type }) => type === "image")
-  );
+  return (message.role === "user" || message.role === "custom") && contentBlocks(message).some(isPicture);
 }
 
 function shrunk(message: ContextMessage, limit: number, estimate: Estimate): ContentBlock[] {

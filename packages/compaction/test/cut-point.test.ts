@@ -107,6 +107,15 @@ describe("weights of entries, and entries that stay with their successor", () =>
     expect(firstKept(path, 1_202)).toBe("e1");
   });
 
+  test("an image at an address weighs as much as one in the message", () => {
+    const path = new PathBuilder();
+    path.user("a");
+    path.user([{ type: "imageUrl", url: "https://example.com/a.png" }] as never);
+    path.user("a");
+    expect(firstKept(path, 1_201)).toBe("e2");
+    expect(firstKept(path, 1_202)).toBe("e1");
+  });
+
   test("failed and aborted answers have weight and are legal cuts like any other", () => {
     const path = new PathBuilder();
     path.user(words(10));

@@ -102,6 +102,12 @@ test("an image counts as its base64, not as text", () => {
   expect(bytes - data.length).toBeLessThan(1_000);
 });
 
+test("an image at an address counts as its address", () => {
+  const bytes = (content: object[]) => estimateBytes({ role: "user", content, timestamp: 0 } as never);
+  const url = `https://example.com/${"a".repeat(10_000)}`;
+  expect(bytes([{ type: "imageUrl", url }])).toBe(bytes([{ type: "text", text: url }]));
+});
+
 test("any value in the place of messages has a size", () => {
   fc.assert(
     fc.property(brokenHistory, (messages) => {

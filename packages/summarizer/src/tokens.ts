@@ -6,6 +6,7 @@ import {
   fieldText,
   IMAGE_TOKENS,
   isFailedAnswer,
+  isPicture,
   type Usage,
 } from "@espalier/session-tree";
 import { isHighSurrogate, isLowSurrogate } from "./transcript.ts";
@@ -203,7 +204,7 @@ function messageParts(message: ContextMessage): MessageParts {
   for (const block of contentBlocks(message)) {
     if (block.type === "text") words.push(...texts(block.text));
     else if (block.type === "thinking") parts.prose.push(...texts(block.thinking));
-    else if (block.type === "image") parts.images++;
+    else if (isPicture(block)) parts.images++;
     else if (block.type === "toolCall") parts.code.push(...texts(block.name, json(block.arguments)));
   }
   if (message.role === "system") {

@@ -17,6 +17,7 @@ import {
   extendContext,
   fieldText,
   IMAGE_TOKENS,
+  isPicture,
   movingRow,
   pathRows,
   pathWindowAt,
@@ -230,7 +231,7 @@ function addTokens(counts: TokenCounts, message: ContextMessage): number {
     counts[TOKEN_KINDS.indexOf(kind)]! += taken;
   };
   for (const block of contentBlocks(message as { content?: unknown })) {
-    if (block.type === "image") take("image", IMAGE_TOKENS);
+    if (isPicture(block)) take("image", IMAGE_TOKENS);
     else if (block.type === "thinking") take("thinking", Math.floor(fieldText(block.thinking).length / 4));
     else if (block.type === "toolCall") take("call", estimateTokens({ ...EMPTY, content: [block] }));
   }

@@ -2,7 +2,7 @@ import { jsonText } from "@espalier/jsonl-stream";
 import type { ContextEdit, EntryKind, Settings } from "../entry/entry.ts";
 import type { Entry } from "../entry/kinds.ts";
 import { kindOf } from "../entry/kinds.ts";
-import { type ContextMessage, contentBlocks } from "../entry/message.ts";
+import { type ContextMessage, contentBlocks, isPicture } from "../entry/message.ts";
 
 /** Messages of one visible entry of a path. */
 export interface ProjectedEntry {
@@ -224,7 +224,7 @@ export function settingsAlong(path: Iterable<Entry>, before: Settings = NO_SETTI
   return settings;
 }
 
-/** Tokens of an image of any size (origins 002: "estimate 1200 per image"). */
+/** Tokens of an image of any size, in the message or at an address (origins 002: "estimate 1200 per image"). */
 export const IMAGE_TOKENS = 1_200;
 
 /** Characters per token in the rough estimate (origins 002: "chars / 4"). */
@@ -258,7 +258,7 @@ function messageChars(message: ContextMessage): number {
   for (const block of contentBlocks(message)) {
     if (block.type === "text") chars += textLength(block.text);
     else if (block.type === "thinking") chars += textLength(block.thinking);
-    else if (block.type === "image") chars += IMAGE_CHARS;
+    else if (isPicture(block)) chars += IMAGE_CHARS;
     else if (block.type === "toolCall") chars += textLength(block.name) + jsonText(block.arguments).length;
   }
   if (message.role === "system") {

@@ -40,7 +40,8 @@ export function blockBytes(block: ContentBlock): number {
   if (block.type === "image") return FRAME + (typeof block.data === "string" ? block.data.length : 0);
   if (block.type === "thinking")
     return FRAME + bytesOf(block.thinking) + bytesOf(block.thinkingSignature ?? "");
-  if (block.type !== "toolCall") return FRAME;
+  // An image at an address is sent as its address.
+  if (block.type !== "toolCall") return FRAME + bytesOf((block as { url?: unknown }).url);
   return FRAME + bytesOf(block.id) + bytesOf(block.name) + jsonBytes(block.arguments);
 }
 
