@@ -79,7 +79,7 @@ export interface ExtensionHost<Hooks extends HookSet, Context extends HandlerCon
 
 /**
  * Makes a host without extensions. Throws `ExtensionError` `bad-hook` when a key of `hooks` is not the hook's name, or
- * the hook of an alias is missing.
+ * an alias has no notify or decide hook among `hooks`.
  */
 export function createExtensionHost<Hooks extends HookSet, Context extends HandlerContext = HandlerContext>(
   options: ExtensionHostOptions<Hooks>,
@@ -224,7 +224,7 @@ function readRegistration(
 
 const isHookAlias = (hook: Hook): hook is HookAlias => hook.mode === "alias";
 
-/** Throws `ExtensionError` `bad-hook` when a key is not the hook's name, or the hook of an alias is missing. */
+/** Throws as {@link createExtensionHost}. */
 function checkHookSet(hooks: HookSet): void {
   for (const [name, hook] of Object.entries(hooks)) {
     if (hook.name !== name) {
@@ -233,11 +233,12 @@ function checkHookSet(hooks: HookSet): void {
         `The hook "${hook.name}" is registered as "${name}"; use its own name.`,
       );
     }
-    if (isHookAlias(hook) && !Object.hasOwn(hooks, hook.of)) {
-      throw new ExtensionError(
-        "bad-hook",
-        `"${name}" is an alias of "${hook.of}", which the host lacks; add it.`,
-      );
-    }
+    if (!isHookAlias(hook)) continue;
+    const target = Object.hasOwn(hooks, hook.of) ? hooks[hook.of] : undefined;
+    if (target?.mode === "notify" || target?.mode === "decide") continue;
+    const problem = !target
+      ? "the host lacks; add it"
+      : `is ${target.mode === "alias" ? "an alias" : "a transform hook"}; make it an alias of a notify or decide hook`;
+    throw new ExtensionError("bad-hook", `"${name}" is an alias of "${hook.of}", which ${problem}.`);
   }
 }

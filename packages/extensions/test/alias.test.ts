@@ -1,6 +1,13 @@
-import { createExtensionHost, decideHook, hookAlias, notifyHook, transformHook } from "@espalier/extensions";
+import {
+  createExtensionHost,
+  decideHook,
+  type HookSet,
+  hookAlias,
+  notifyHook,
+  transformHook,
+} from "@espalier/extensions";
 import { expect, it } from "vitest";
-import { context, createTestHost, heard, planned, told } from "./test-host.ts";
+import { context, createTestHost, heard, letter, planned, told } from "./test-host.ts";
 
 it("a handler under an alias gets the alias's type and shape, and only its events", async () => {
   const { host } = createTestHost();
@@ -53,8 +60,20 @@ it("a cancellation under an alias cancels", async () => {
 it.each([
   ["a hook under a different name", { other: told }],
   ["an alias without its hook", { heard }],
-])("a host refuses %s", (_, hooks) => {
-  expect(() => createExtensionHost({ hooks })).toThrow(expect.objectContaining({ code: "bad-hook" }));
+  [
+    "an alias of an alias",
+    { told, heard, overheard: hookAlias("overheard", { of: heard as never }) },
+    '"overheard" is an alias of "heard", which is an alias; make it an alias of a notify or decide hook.',
+  ],
+  [
+    "an alias of a transform hook",
+    { letter, note: hookAlias("note", { of: letter as never }) },
+    '"note" is an alias of "letter", which is a transform hook; make it an alias of a notify or decide hook.',
+  ],
+])("a host refuses %s", (_, hooks: HookSet, message: unknown = expect.any(String)) => {
+  expect(() => createExtensionHost({ hooks })).toThrow(
+    expect.objectContaining({ code: "bad-hook", message }),
+  );
 });
 
 it.each([
