@@ -48,7 +48,7 @@ export interface PostgresStore extends SessionStore {
   readonly namespace: string;
   /**
    * Yields the lines of a session as they are appended, until `signal` is aborted; the removal of the session does not
-   * end it. Throws EspalierError `not-found`, `unreadable`.
+   * end it, and a later session with the same name is another one. Throws EspalierError `not-found`, `unreadable`.
    */
   follow(ref: SessionRef, options?: FollowOptions): AsyncGenerator<FollowedLine>;
   /** Waits for running operations and ends the connections. */
@@ -134,7 +134,7 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
     },
     async *follow(ref, options = {}) {
       const { place, extent } = await find(ref);
-      yield* followSession(database, place.key, options.from ?? extent.lines, options);
+      yield* followSession(database, place, options.from ?? extent.lines, options);
     },
     async close() {
       await leases.close();
@@ -197,9 +197,14 @@ export interface FollowedLine {
 /** Maximum number of lines per check. */
 const PAGE_LINES = 500;
 
+/**
+ * Selects the lines of a session, or of its upgraded form, which has the lines at the same positions and the original
+ * beside it. No lines when another session has the name now.
+ */
 const LOOK = {
   name: "espalier-look",
-  text: `SELECT line, raw FROM espalier.line WHERE session = $1 AND position >= $2
+  text: `SELECT line, raw FROM espalier.line WHERE session = $1 AND position >= $2 AND EXISTS (
+      SELECT FROM espalier.session WHERE (key = $1 OR original_of = $1) AND made = $3)
     ORDER BY position LIMIT ${PAGE_LINES}`,
 };
 
@@ -211,7 +216,7 @@ const LOOK = {
  */
 async function* followSession(
   database: Database,
-  key: string,
+  { key, made }: SessionPlace,
   start: number,
   { signal, pollMs = 1_000 }: FollowOptions,
 ): AsyncGenerator<FollowedLine> {
@@ -240,7 +245,7 @@ async function* followSession(
   try {
     while (!signal?.aborted) {
       if (!connection) await listen();
-      const values = [key, position];
+      const values = [key, position, made];
       const lines = await withSessionError("unreadable", () =>
         retriedQuery<FetchedLine>(database, LOOK, values),
       );
@@ -344,12 +349,6 @@ const HOLDER = {
   text: "SELECT pid, host, since FROM espalier.lease WHERE session = $1",
 };
 
-interface Holder {
-  pid: number;
-  host: string;
-  since: Date;
-}
-
 interface Held {
   /** Key of the session. */
   key: string;
@@ -380,6 +379,7 @@ class PostgresLeases {
     try {
       const deadline = performance.now() + waitMs;
       while (!(await this.#tries(held, waitMs > 0))) {
+        type Holder = { pid: number; host: string; since: Date };
         const [holder] = await this.#database.query<Holder>(HOLDER, [key]);
         // The lease was released in the meantime: the loop tries again.
         if (!holder) continue;

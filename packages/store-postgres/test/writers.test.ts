@@ -82,6 +82,20 @@ test("a follower gets every line once, in order, with or without hints", async (
   await Promise.all([writer!, other!, follower!].map((store) => store.close()));
 });
 
+test("a follower gets no line of a later session with the same name", async () => {
+  const store = postgresStore(shared.open(), freshNamespace());
+  const log = await store.create(header("s1"), [line("a")]);
+  const ending = new AbortController();
+  const lines = store.follow({ file: log.ref }, { from: 1, signal: ending.signal, pollMs: 20 });
+  expect((await lines.next()).value).toMatchObject({ position: 1 });
+  const next = lines.next();
+  await store.delete({ file: log.ref });
+  await store.create(header("s1"), [line("b"), line("c")]);
+  setTimeout(() => ending.abort(), 500);
+  expect(await next).toEqual({ done: true, value: undefined });
+  await store.close();
+});
+
 test("a repeated line is written once; another one with the same id is a conflict", async () => {
   const namespace = freshNamespace();
   const store = postgresStore(shared.open(), namespace);
