@@ -233,6 +233,25 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await soon(titles).toEqual(["Sail away", "Mend the lock", "Paint the boat"]);
   });
 
+  test("has sub-agents of sub-agents under the session that none of them started", async () => {
+    const own = ownFolder();
+    const prompt = (words: string) => [said("a", null, "user", words)];
+    const under = (sessionId: string) => ({ parent: { sessionId, kind: "subagent" } });
+    writeSession(own, "chief", {}, prompt("Paint the boat"));
+    writeSession(own, "helper", under("chief"), prompt("Look for paint"));
+    writeSession(own, "runner", under("helper"), prompt("Ask the harbour"));
+    writeSession(own, "orphan", under("missing"), prompt("Mend the lock"));
+    const page = await show((await own.serve(built())).url);
+    const titles = () => page.locator(".sessions > li > .session .title").allTextContents();
+    await soon(async () => (await titles()).sort()).toEqual(["Mend the lock", "Paint the boat"]);
+    await page.getByText("2 sub-agents").click();
+    const runs = page.locator(".sub-agents .title");
+    expect(await runs.allTextContents()).toEqual(["Look for paint", "Ask the harbour"]);
+    await page.fill("input[type=search]", "harbour");
+    await page.getByRole("heading", { name: "Found in 1 session" }).waitFor();
+    await soon(titles).toEqual(["Paint the boat"]);
+  });
+
   test("sees sessions that came while the page was hidden", async () => {
     const own = ownFolder();
     writeSession(own, "first", {}, [said("a", null, "user", "Mend the lock")]);

@@ -201,23 +201,24 @@ interface ChosenSession {
 }
 
 /**
- * Returns the sessions that match a filter, or have a sub-agent that matches, each with all its sub-agents. A sub-agent is
- * alone if its session is not in the list.
+ * Returns the sessions that match a filter, or have a sub-agent that matches, each with all its sub-agents, at any depth. A
+ * sub-agent is alone if its session is not in the list.
  */
 function chosenFrom(sessions: readonly ShownSession[], { q = "", ...choice }: ListChoice): ChosenSession[] {
   const wanted = q.trim().toLowerCase();
   const fits = (session: ShownSession) => isChosen(session, choice) && wordsOf(session).includes(wanted);
-  const runs = new Map<string, ShownSession[]>();
-  const ids = new Set(sessions.map(({ id }) => id));
-  const isUnder = ({ parent }: ShownSession) => parent?.kind === "subagent" && ids.has(parent.sessionId);
-  for (const session of sessions) {
-    if (!isUnder(session)) continue;
-    const { sessionId } = session.parent!;
-    runs.set(sessionId, [...(runs.get(sessionId) ?? []), session]);
-  }
-  return sessions.flatMap((session) => {
-    const own = runs.get(session.id) ?? [];
-    return !isUnder(session) && (fits(session) || own.some(fits)) ? [{ session, runs: own }] : [];
+  const begun = new Map(sessions.map(({ id }) => [id, [] as ShownSession[]]));
+  const alone = sessions.filter((session) => {
+    const { kind, sessionId = "" } = session.parent ?? {};
+    const beside = kind === "subagent" ? begun.get(sessionId) : undefined;
+    beside?.push(session);
+    return !beside;
+  });
+  return alone.flatMap((session) => {
+    const runs = new Set(begun.get(session.id));
+    // The set grows during the loop, which visits the added runs too.
+    for (const { id } of runs) for (const run of begun.get(id)!) runs.add(run);
+    return [session, ...runs].some(fits) ? [{ session, runs: [...runs] }] : [];
   });
 }
 
