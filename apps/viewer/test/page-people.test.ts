@@ -3,7 +3,7 @@ import { openSession } from "@espalier/engine";
 import type { Page } from "playwright-core";
 import { afterAll, describe, expect, test } from "vitest";
 import { hasBrowser } from "./browser.ts";
-import { Scratch } from "./scratch.ts";
+import { DEMO, Scratch } from "./scratch.ts";
 import { demo, selectedRow, selectedText, shownPages } from "./shown-pages.ts";
 
 /** Waits for a value, on a busy machine too. */
@@ -531,6 +531,49 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     await page.goto(`file://${file}#/`);
     await page.reload();
     await page.getByText("ready-to-release").first().waitFor();
+  });
+
+  test("saves a file that was dropped onto the page of a server as a page without a server, and says what it lacks", async () => {
+    const server = await ownFolder().serve(built(), { write: true });
+    const page = await show(server.url);
+    await page.getByText("There are no sessions here yet").waitFor();
+    await page.evaluate(
+      (text) => {
+        const dataTransfer = new DataTransfer();
+        dataTransfer.items.add(new File([text], "demo.jsonl"));
+        dispatchEvent(new DragEvent("drop", { dataTransfer, cancelable: true }));
+      },
+      readFileSync(DEMO, "utf8"),
+    );
+    await page.getByText("ready-to-release").first().waitFor();
+    const file = scratch.path("dropped.html");
+    const save = async (content: string) => {
+      await page.getByRole("button", { name: "Export" }).click();
+      await page.getByRole("radio", { name: "HTML" }).click();
+      await page.getByRole("radio", { name: content }).click();
+      const [download] = await Promise.all([
+        page.waitForEvent("download"),
+        page.getByRole("button", { name: "Save" }).click(),
+      ]);
+      await download.saveAs(file);
+    };
+    const open = async () => {
+      const found = readFileSync(file, "utf8").match(/http-equiv="Content-Security-Policy"|data-served/g);
+      expect(found).toEqual(['http-equiv="Content-Security-Policy"']);
+      await page.goto(`file://${file}`);
+      await page.reload();
+      await page.getByText("ready-to-release").first().waitFor();
+      return page.locator(".bar-top .quiet").textContent();
+    };
+    await save("the whole session");
+    expect(await open()).toBe("212 entries");
+    await page.getByRole("treeitem").first().click();
+    await save("the path that is shown");
+    const ofPath = await open();
+    expect(ofPath).toMatch(/^\d+ entries · one path, without \d+ other entries$/);
+    // What a page lacks is also missing in a page that is saved from it.
+    await save("the whole session");
+    expect(await open()).toBe(ofPath);
   });
 
   test("keeps an open dialog of a saved page while the address gets its session", async () => {

@@ -396,3 +396,13 @@ async function cacheBreaksOf(tree: Tree): Promise<CacheBreakPoint[]> {
     cause: CACHE_CAUSES[cause],
   }));
 }
+
+/**
+ * Returns the attributes of the script that holds the lines of a session inside a page.
+ *
+ * @param leftOut number of entries of the session that are not in the lines
+ */
+export function sessionAttributes(id: string, leftOut: number): string {
+  const note = ` data-of="${encodeURIComponent(id.toWellFormed())}" data-left-out="${leftOut}"`;
+  return `type="application/octet-stream" id="session"${leftOut > 0 ? note : ""}`;
+}

@@ -11,6 +11,7 @@ import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { compress } from "hono/compress";
 import { streamSSE } from "hono/streaming";
+import { sessionAttributes } from "../model/tree-reader.ts";
 import {
   OpenSessions,
   type Order,
@@ -405,34 +406,24 @@ function* htmlPieces(
 }
 
 /**
- * Returns the attributes of the script that holds the lines of a session.
- *
- * @param leftOut number of entries of the session that are not in the lines
- */
-function sessionAttributes(id: string, leftOut: number): string {
-  const note = `data-of="${encodeURIComponent(id.toWellFormed())}" data-left-out="${leftOut}"`;
-  return `type="application/octet-stream" id="session"${leftOut > 0 ? ` ${note}` : ""}`;
-}
-
-/**
  * RFC 1952, section 2.3: the byte of a gzip header that names the operating system, and its value for an unknown one.
  */
 const OPERATING_SYSTEM = 9;
 const UNKNOWN_SYSTEM = 255;
 
-/** Marks the place of a session in the page, and of the page's policy when no server sends one. */
+/** Marks the place of a session in the page, and of the policy of a page without a server. */
 const DATA_PLACE = "<!--session-->";
 const POLICY_PLACE = "<!--policy-->";
 
 /**
  * Returns the page as the server sends it. Attributes tell the page that it has a server, and whether the server may
- * write.
+ * write. The policy of a file has no effect there; an export of the page needs it.
  */
 async function servedPage(file: string, write: boolean): Promise<{ html: string; policy: string }> {
   const html = await readPage(file);
   const served = `<html data-served="${write ? "write" : "read"}"`;
   return {
-    html: html.replace(POLICY_PLACE, "").replace("<html", served),
+    html: html.replace(POLICY_PLACE, policyMeta(html, 'name="policy"')).replace("<html", served),
     policy: `${policyOf(html, "'self'")}; frame-ancestors 'none'`,
   };
 }
@@ -440,10 +431,13 @@ async function servedPage(file: string, write: boolean): Promise<{ html: string;
 /** Returns the page as a self-contained file, in two parts: before the session and after it. */
 async function standalonePage(file: string): Promise<[string, string]> {
   const html = await readPage(file);
-  const policy = `<meta http-equiv="Content-Security-Policy" content="${policyOf(html, "'none'")}">`;
+  const policy = policyMeta(html, 'http-equiv="Content-Security-Policy"');
   const [before = "", after = ""] = html.replace(POLICY_PLACE, policy).split(DATA_PLACE);
   return [before, after];
 }
+
+const policyMeta = (html: string, named: string): string =>
+  `<meta ${named} content="${policyOf(html, "'none'")}">`;
 
 /**
  * Content policy: only the page's own script and style, by their digests, and only images inside the session. Text

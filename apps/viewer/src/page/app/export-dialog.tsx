@@ -1,7 +1,8 @@
 import { exportSession } from "@espalier/interop";
 import { redactText } from "@espalier/session-tree";
 import { useState } from "preact/hooks";
-import type { SessionReader, TreeReader } from "../../model/tree-reader.ts";
+import { type SessionReader, sessionAttributes, type TreeReader } from "../../model/tree-reader.ts";
+import { embeddedLeftOut } from "../source/page-source.ts";
 import { Dialog } from "./dialogs.tsx";
 import { useViewer } from "./viewer.ts";
 
@@ -113,20 +114,20 @@ const fileNameOf = (id: string, format: ExportChoice["format"]): string =>
 
 const isLocal = (reader: SessionReader | TreeReader): reader is TreeReader => "tree" in reader;
 
-/**
- * Makes the file of a session from its bytes. A server makes the same text for its sessions; its HTML file also has the
- * number of entries that are left out.
- */
-async function localExport(reader: TreeReader, choice: ExportChoice): Promise<Blob> {
-  const { format, at, redact } = choice;
-  const pieces = exportSession(reader.tree, {
+/** Makes the file of a session from its bytes. A server makes the same text for its sessions. */
+async function localExport({ tree }: TreeReader, { format, at, redact }: ExportChoice): Promise<Blob> {
+  const pieces = exportSession(tree, {
     format: format === "html" ? "jsonl" : format,
     at,
     all: at === undefined,
     ...(redact === undefined ? {} : { redact: redactText }),
   });
-  const text = new Blob([...pieces]);
-  return format === "html" ? pageWith(text) : text;
+  const texts: string[] = [];
+  let next = pieces.next();
+  for (; !next.done; next = pieces.next()) texts.push(next.value);
+  if (format !== "html") return new Blob(texts);
+  const id = tree.header?.id ?? "";
+  return pageWith(new Blob(texts), id, tree.length - next.value + embeddedLeftOut(id));
 }
 
 /** Bytes that are encoded at once. A multiple of three, so that the parts of the base64 text can be joined. */
@@ -135,11 +136,20 @@ const PART = 3 << 12;
 /** Text of the comment that marks the place of the session. */
 const PLACE = "place of the session";
 
-/** Returns this page with another session inside. */
-async function pageWith(lines: Blob): Promise<Blob> {
+/**
+ * Returns this page with another session inside, and without a server.
+ *
+ * @param leftOut number of entries of the session that are not in the lines
+ */
+async function pageWith(lines: Blob, id: string, leftOut: number): Promise<Blob> {
   const stream = lines.stream().pipeThrough(new CompressionStream("gzip"));
   const packed = new Uint8Array(await new Response(stream).arrayBuffer());
   const page = document.documentElement.cloneNode(true) as HTMLElement;
+  delete page.dataset["served"];
+  // A page of a server has the policy of a file under this name, without effect.
+  const policy = page.querySelector("meta[name=policy]");
+  policy?.setAttribute("http-equiv", "Content-Security-Policy");
+  policy?.removeAttribute("name");
   page.querySelector("#app")!.replaceChildren();
   page.querySelector("#session")?.remove();
   // The script must stay text in this page, and become an element only in the new page.
@@ -149,6 +159,6 @@ async function pageWith(lines: Blob): Promise<Blob> {
   const parts: string[] = [];
   for (let at = 0; at < packed.length; at += PART)
     parts.push(btoa(String.fromCharCode(...packed.subarray(at, at + PART))));
-  const data = ['<script type="application/octet-stream" id="session">', ...parts, "</script>"];
-  return new Blob(["<!doctype html>\n", before, ...data, after]);
+  const script = `<script ${sessionAttributes(id, leftOut)}>`;
+  return new Blob(["<!doctype html>\n", before, script, ...parts, "</script>", after]);
 }
