@@ -326,7 +326,7 @@ interface TreeLayout {
   lanes: Uint8Array;
   /** For each line, the line of its parent; -1 for a root. */
   parents: Int32Array;
-  /** For each line, one bit for each lane that passes it; correct up to 32 lanes. */
+  /** For each line, one bit for each lane that passes it: {@link DrawnTree} keeps a billion entries within 32 lanes. */
   passing: Uint32Array;
   /** The same for lanes of the active path only. */
   passingActive: Uint32Array;
