@@ -152,6 +152,23 @@ describe.each(Object.entries(sources))("importing %s again", (agent, { name, lin
     expect(session.header?.importedFrom).toMatchObject({ agent, id });
   });
 
+  test("fails at once if both ids that the session could get are taken", async () => {
+    const store = memoryStore();
+    const path = writeLines(join(scratchFolder(), name), lines);
+    const opened: unknown[] = [];
+    const open: typeof store.open = (where, mode) => {
+      opened.push(where);
+      return store.open(where, mode);
+    };
+    const header = { type: "session", version: 3, timestamp: "2026-01-01T00:00:00.000Z", cwd: "/" } as const;
+    await (await store.create({ ...header, id })).close();
+    const [second] = await importAll(path, store);
+    await store.delete({ file: second!.file! });
+    await (await store.create({ ...header, id: second!.sessionId! })).close();
+    await expect(importAll(path, { ...store, open })).rejects.toMatchObject({ code: "exists" });
+    expect(opened).toHaveLength(2);
+  });
+
   test("writes to any store", async () => {
     const store = memoryStore();
     const path = writeLines(join(scratchFolder(), name), lines);

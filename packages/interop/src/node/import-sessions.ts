@@ -136,9 +136,9 @@ const ATTEMPTS = 20;
 /** Milliseconds by which the pause grows with each read. */
 const PAUSE_MS = 20;
 
-/** Returns whether another process made the session, or appended to it, since it was read. */
+/** Returns whether another process created the session, or appended to it, since it was read. */
 const isWrittenByOthers = (error: unknown): boolean =>
-  error instanceof EspalierError && (error.code === "moved" || error.code === "exists");
+  error instanceof EspalierError && error.code === "moved";
 
 function skipped(path: string, agent: string | null, kind: ImportIssueKind, message: string): ImportReport {
   const issues = new ImportIssues();

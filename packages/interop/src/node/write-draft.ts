@@ -45,8 +45,8 @@ export interface Destination {
 /**
  * Writes a session, or its new part.
  *
- * @throws EspalierError `exists` when both ids that the session could get are taken, or when another process created it;
- * `moved` when another process appended to it; errors of the store
+ * @throws EspalierError `exists` when both ids that the session could get are taken; `moved` when another process created
+ * it or appended to it since it was read; errors of the store
  */
 export async function writeDraft(draft: SessionDraft, to: Destination): Promise<ImportReport> {
   const { id, log } = await findSession(to.store, draft);
@@ -68,7 +68,9 @@ async function create(draft: SessionDraft, id: string, to: Destination): Promise
   const header = { ...draft.header(), id };
   const cwd = redactFolder(header.cwd, redactor ? (text) => redactor.text(text) : false);
   const written = new CountingEntries();
-  const log = await store.create({ ...header, cwd }, newLines([first, items], draft, redactor, written));
+  const log = await store
+    .create({ ...header, cwd }, newLines([first, items], draft, redactor, written))
+    .catch(rejectCreated);
   try {
     // Copied lines are counted by the importer.
     const counts = draft.counts ?? written;
@@ -76,6 +78,12 @@ async function create(draft: SessionDraft, id: string, to: Destination): Promise
   } finally {
     await log.close();
   }
+}
+
+/** Throws `moved` in place of `exists`: since the session was not found, another process created it. */
+function rejectCreated(error: unknown): never {
+  if (!(error instanceof EspalierError && error.code === "exists")) throw error;
+  throw new EspalierError("moved", error.message, { cause: error });
 }
 
 /**
