@@ -332,7 +332,19 @@ describe("an imported source", () => {
     expect(JSON.stringify(kept)).toContain("bottom");
     expect(kept.half).toBe("\ufffd");
     expect(Object.keys(kept)).toContain("[__proto__]");
-    expect(report.issues).toMatchObject([{ kind: "content", id: "a1" }]);
+    const issue = { kind: "content", id: "a1", count: 1 };
+    expect(report.issues).toMatchObject([issue, issue]);
+  });
+
+  test("has half a character of a cut text replaced, in a converted line, which is reported", async () => {
+    const lines = [user("u1", null, "cut \ud83d off"), answer("a1", "u1", "a whole \\ud83d")];
+    const { report, entries } = await imported(writeSession(lines));
+    expect(entries).toMatchObject([
+      { message: { content: "cut \ufffd off" } },
+      { message: { content: [{ text: "a whole \\ud83d" }] } },
+    ]);
+    expect(report.issues).toMatchObject([{ kind: "content", id: "u1", count: 1 }]);
+    expect(report.issues[0]!.message).toContain("U+FFFD");
   });
 
   test("can be read in a browser, from bytes alone", () => {

@@ -1,4 +1,4 @@
-import { type ByteView, EspalierError, formatLine } from "@espalier/jsonl-stream";
+import { type ByteView, checkJson, EspalierError, wellFormedJson } from "@espalier/jsonl-stream";
 import { type Entry, ID_ALPHABET, ID_LENGTH, isSessionId, mixBits } from "@espalier/session-tree";
 
 /** Content of an entry without its position. */
@@ -45,28 +45,34 @@ export const NO_TIME: SourceTime = { iso: new Date(0).toISOString(), ms: 0 };
 
 /** Depth from which values are written as text: a line is at most 256 deep, and copied values are inside an entry. */
 const DEEPEST = 200;
-const NO_LIMIT = { bytes: Number.POSITIVE_INFINITY };
 
 /**
- * Returns the line of an entry. Values nested too deeply become text, and keys `__proto__` are renamed; `tamed` is then
- * called. Lone surrogates become U+FFFD, without a call.
+ * Returns the line of an entry. Values nested too deeply become text, keys `__proto__` are renamed, and lone surrogates
+ * become U+FFFD; `changed` is then called with a sentence about it.
  *
- * Entries of an importer come from parsed lines, so most can be written at once. `formatLine` is used only in case of
- * doubt, because its checks take as long as writing.
+ * Entries of an importer come from parsed lines, so most can be written at once. Values are checked only in case of
+ * doubt, because that takes as long as writing.
  */
-export function lineOf(entry: Entry, tamed: () => void): string {
+export function lineOf(entry: Entry, changed: (message: string) => void): string {
   if (isShallow(entry, DEEPEST)) {
     const text = JSON.stringify(entry);
     if (!text.includes("\\ud") && !text.includes("__proto__")) return text;
   }
+  let storable: unknown = entry;
   try {
-    return formatLine(entry, NO_LIMIT);
+    checkJson(entry, { bytes: Number.POSITIVE_INFINITY });
   } catch (error) {
     // Nested too deeply to be written, or with a key that is unsafe for simple readers.
-    if (!(error instanceof EspalierError) && !(error instanceof RangeError)) throw error;
-    tamed();
-    return formatLine(tame(entry, 0), NO_LIMIT);
+    if (!(error instanceof EspalierError)) throw error;
+    changed(
+      "Values that a session cannot store are kept as text: nested too deeply, or under a key `__proto__`.",
+    );
+    storable = tame(entry, 0);
   }
+  const text = JSON.stringify(storable);
+  const line = wellFormedJson(text);
+  if (line !== text) changed("Halves of characters that were cut apart are replaced by U+FFFD.");
+  return line;
 }
 
 /** Returns whether no value is nested deeper than `deepest`, which also limits the recursion. */

@@ -347,15 +347,11 @@ async function findSession(
   );
 }
 
-/** Returns the line of a draft's entry, without secrets. Removed secrets, and values that become text, are issues. */
+/** Returns the line of a draft's entry, without secrets. Removed secrets and changed values are issues. */
 function draftLine(entry: Entry, { issues }: SessionDraft, redactor: Redactor | undefined): string {
   const written = redactor ? redactEntry(entry, redactor) : entry;
   if (written !== entry) issues.add("content", null, "A text that looks like a key was removed.", entry.id);
-  return lineOf(written, () => {
-    const message =
-      "Values that a session cannot store are kept as text: nested too deeply, or under a key `__proto__`.";
-    issues.add("content", null, message, entry.id);
-  });
+  return lineOf(written, (message) => issues.add("content", null, message, entry.id));
 }
 
 /** Returns the leaf after an entry. */
