@@ -93,6 +93,22 @@ describe("messages of Claude Code", () => {
     expect(entryWith(entries, "r1").parentId).toBe("a1");
   });
 
+  test("lines of one answer become one message, whatever escapes are in them", async () => {
+    const escaped = (line: Line) => JSON.stringify(line).replace('"id":"m1"', '"id":"m\\u0031"');
+    const { entries, report } = await imported(
+      writeSession([
+        user("u1", null),
+        escaped(answer("a1", "u1", "one", { id: "m1" })),
+        JSON.stringify(answer("a2", "a1", "two", { id: "m1" })).replace('"role"', '"ro\\u006ce"'),
+        JSON.stringify({ ...answer("a3", "a2"), message: 'a "text"' }),
+        JSON.stringify({ ...answer("a4", "a3"), message: 4 }),
+      ]),
+    );
+    expect(entries.map(({ id }) => id)).toEqual(["u1", "a1", "a3", "a4"]);
+    expect(entryWith(entries, "a1").message.content).toMatchObject([{ text: "one" }, { text: "two" }]);
+    expect(report.issues.map(({ lines }) => lines)).toEqual(["4-5"]);
+  });
+
   test("numbered blocks stay in order when thinking comes first", async () => {
     const { entries } = await read([
       user("u1", null),

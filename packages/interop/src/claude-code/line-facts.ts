@@ -34,11 +34,11 @@ const CLOSE_BRACE = 125;
 export function scanLine(bytes: Uint8Array, start: number, end: number): Line | undefined {
   const line = scanFields(bytes, start, end, PLACE);
   if (typeof line?.["type"] !== "string") return undefined;
-  const { message } = line;
-  if (message instanceof Span)
-    line["message"] =
-      line["type"] === "assistant" ? scanFields(bytes, message.start, message.end, ID) : undefined;
-  return line;
+  const { type, message } = line;
+  // Only the message of an answer has facts: the id by which its lines belong together.
+  if (type !== "assistant" || !(message instanceof Span)) return line;
+  line["message"] = scanFields(bytes, message.start, message.end, ID);
+  return line["message"] === undefined ? undefined : line;
 }
 
 /** Position of a value that is neither a plain text nor a literal (`true`, `false`, `null`). */
