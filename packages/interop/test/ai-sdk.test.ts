@@ -1,4 +1,4 @@
-import { aiSdkFormat, fromAiSdk, toAiSdk } from "@espalier/interop";
+import { aiSdkFormat, fromAiSdk, toAiSdk, toAnthropic } from "@espalier/interop";
 import { formatLine } from "@espalier/jsonl-stream";
 import { buildRequest, type ContextMessage } from "@espalier/session-tree";
 import { generateText, jsonSchema, type ModelMessage, modelMessageSchema } from "ai";
@@ -123,6 +123,18 @@ describe("a conversation of the AI SDK", () => {
     expect(messages).toEqual([
       { role: "user", content: [{ type: "image", image: "iVBORw0KGgo=", mediaType: "image/png" }] },
     ]);
+  });
+
+  it("keeps an image at an address that only the SDK can read, and sends no other provider its address", () => {
+    const content = ["file:///a.png", "gs://bucket/a.png", "data:image/svg+xml,<svg/>"].map((image) => ({
+      type: "image",
+      image,
+      mediaType: "image/png",
+    }));
+    const imported = fromAiSdk([{ role: "user", content: [{ type: "text", text: "Look:" }, ...content] }]);
+    expect(imported.issues).toMatchObject([{ kind: "opaque", field: "image", count: 3 }]);
+    expect(toAiSdk(imported).messages).toMatchObject([{ content: [{ text: "Look:" }, ...content] }]);
+    expect(JSON.stringify(toAnthropic(imported))).not.toMatch(/a\.png|svg/);
   });
 
   it("has the paragraphs of OpenAI's reasoning as one block, and restores them separately", () => {

@@ -140,9 +140,9 @@ function providerOf(content: unknown): string | undefined {
 function readUserPart(part: Fields, path: string, issues: FormatIssues): ContentBlock[] {
   const { type, text, image, data, mediaType, ...rest } = part;
   if (type === "text" && typeof text === "string") return [withNative({ type, text }, FORMAT, rest)];
-  if (type === "image" && typeof image === "string") return [readPicture(image, mediaType, rest)];
+  if (type === "image" && isPicture(image)) return [readPicture(image, mediaType, rest)];
   const file = type === "file" && /^image\/[^*]/.test(String(mediaType)) ? bareData(data) : undefined;
-  if (file !== undefined) return [readPicture(file, mediaType, { type, ...rest })];
+  if (isPicture(file)) return [readPicture(file, mediaType, { type, ...rest })];
   return type === "text" ? issues.misshapen(type, path) : [issues.opaque(FORMAT, part, path)];
 }
 
@@ -161,12 +161,21 @@ function bareData(data: unknown): string | undefined {
   return typeof bare === "string" && bare !== "" ? bare : undefined;
 }
 
-/** Reads an image as base64, at an address, or as a data address: the SDK accepts all three as text. */
+const WEB_ADDRESS = /^https?:/i;
+
+/**
+ * Returns whether a text is an image as base64 (which has no colon), at an address of the web, or as a data address: the
+ * SDK accepts all three. It also accepts addresses that other clients cannot read, such as `file:` addresses.
+ */
+const isPicture = (given: unknown): given is string =>
+  typeof given === "string" &&
+  (!given.includes(":") || WEB_ADDRESS.test(given) || parseDataUrl(given) !== undefined);
+
 function readPicture(given: string, mediaType: unknown, rest: Fields): ContentBlock {
   const declared = typeof mediaType === "string" ? mediaType : "";
   const inline = parseDataUrl(given);
   if (inline) return withNative({ type: "image", ...inline }, FORMAT, rest);
-  if (!/^https?:/i.test(given))
+  if (!WEB_ADDRESS.test(given))
     return withNative({ type: "image", data: given, mimeType: declared }, FORMAT, rest);
   const fields = declared === "" ? rest : { ...rest, mediaType: declared };
   return stored(withNative({ type: "imageUrl", url: given }, FORMAT, fields));
