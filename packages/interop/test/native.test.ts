@@ -511,6 +511,16 @@ describe("a path", () => {
     expect(left("pi")).toEqual([["reasoning", "a3", 1]]);
   });
 
+  test("keeps the other details of an answer with encrypted reasoning in a file of Pi", async () => {
+    const [first] = growEntries("u1") as [Entry];
+    const details = { encryptedReasoning: [{ id: "rs_1", encrypted_content: "SECRET" }], note: "mine" };
+    const second = { ...answer({ content: [said] }), id: "a1", parentId: "u1", details } as Entry;
+    const { again, report } = written(await sessionOf([first, second]), "pi");
+    expect(again[1]).toMatchObject({ details: { note: "mine" } });
+    expect(JSON.stringify(again)).not.toContain("SECRET");
+    expect(report.issues).toMatchObject([{ kind: "dropped", field: "reasoning", path: "a1" }]);
+  });
+
   test("leaves hidden entries out of the model's context, before and after a compaction", async () => {
     const session = await sessionOf(
       growEntries('u1("HIDDEN ONE") > a1 > e1(u1) > u2("HIDDEN TWO") > a2 > k3(u2) > e4(u2) > u5'),

@@ -369,10 +369,11 @@ class PiEntries {
 
   /** Removes encrypted reasoning of Codex, which only Codex can use. */
   #withoutSecrets(entry: Entry): Entry {
-    const { details, ...rest } = entry as Entry & { details?: unknown };
+    const { details } = entry as Entry & { details?: unknown };
     if (entry.type !== "message" || !isRecord(details) || !("encryptedReasoning" in details)) return entry;
     this.#tellSecrets(entry);
-    return rest as Entry;
+    const { encryptedReasoning: _secrets, ...rest } = details;
+    return { ...entry, details: rest } as Entry;
   }
 
   #tellSecrets({ id }: Entry): void {
