@@ -521,6 +521,17 @@ describe("a path", () => {
     expect(report.issues).toMatchObject([{ kind: "dropped", field: "reasoning", path: "a1" }]);
   });
 
+  test("counts the entries that have a line in the file", async () => {
+    const state = { customType: "mine", data: {}, timestamp: "2026-01-01T00:00:09.000Z" };
+    const entries = [
+      ...growEntries("u1 > c2 > t2"),
+      { ...state, type: "custom", id: "x1", parentId: "t2" },
+    ] as Entry[];
+    const session = await sessionOf(entries);
+    const counts = nativeAgents.map((agent) => [agent, written(session, agent).report.entries]);
+    expect(Object.fromEntries(counts)).toEqual({ "claude-code": 3, codex: 3, pi: 4 });
+  });
+
   test("leaves hidden entries out of the model's context, before and after a compaction", async () => {
     const session = await sessionOf(
       growEntries('u1("HIDDEN ONE") > a1 > e1(u1) > u2("HIDDEN TWO") > a2 > k3(u2) > e4(u2) > u5'),

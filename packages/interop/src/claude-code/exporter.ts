@@ -15,7 +15,7 @@ import {
   type ToolResultMessage,
   type UserContent,
 } from "@espalier/session-tree";
-import type { NativeSession, NativeTarget } from "../export/export-native.ts";
+import type { NativeFile, NativeSession, NativeTarget } from "../export/export-native.ts";
 import { isCompactionItem, PATH_DIFFERENCES, type PathItem } from "../export/native-path.ts";
 import { anthropicNative } from "../formats/anthropic.ts";
 import { uuidFromText, uuidOf, uuidOfLine } from "../import/entry.ts";
@@ -45,17 +45,11 @@ export const claudeCodeTarget: NativeTarget = {
     answer.provider === "anthropic" && anthropicFormat.acceptsThinking(block, answer),
   isOwnContext: (customType) => OWN_CONTEXT.has(customType),
   sessionId: uuidOf,
-  *lines(session) {
-    const file = new ClaudeCodeLines(session);
-    for (const item of session.items) yield* file.linesOf(item);
-    yield* file.end();
-    if (session.name !== undefined)
-      yield { type: "custom-title", customTitle: session.name, sessionId: session.id };
-  },
+  file: (session) => new ClaudeCodeLines(session),
 };
 
 /** Lines of one file, each below the previous one. */
-class ClaudeCodeLines {
+class ClaudeCodeLines implements NativeFile {
   readonly #session: NativeSession;
   readonly #version: string;
   /** True for a session that was imported from Claude Code: attachments and state are written as they were. */
@@ -72,6 +66,10 @@ class ClaudeCodeLines {
     const { agent, version } = session.header?.importedFrom ?? {};
     this.#isOwn = agent === AGENT;
     this.#version = (this.#isOwn && version) || VERSION;
+  }
+
+  header(): Line[] {
+    return [];
   }
 
   *linesOf(item: PathItem): Generator<Line, void> {
@@ -94,14 +92,22 @@ class ClaudeCodeLines {
   }
 
   /**
-   * Yields a line without content if the last line is a hidden text or a compaction that keeps lines. Claude Code does not end
-   * a session in such a line; it would continue from an earlier one.
+   * Yields a line without content if the last line is a hidden text or a compaction that keeps lines (Claude Code does not end
+   * a session in such a line; it would continue from an earlier one), and the name.
    */
   *end(): Generator<Line, void> {
-    const last = this.#session.items.findLast((item) => item.kept || item.message);
-    if (!last || !(last.kept ? last.kept.length > 0 : isUntyped(last))) return;
-    const uuid = uuidFromText(`${uuidOf(last.entry.id)}/end`);
-    yield this.#line(last, uuid, { type: "system", subtype: "turn_duration", durationMs: 0, isMeta: false });
+    const { items, name: customTitle, id: sessionId } = this.#session;
+    const last = items.findLast((item) => item.kept || item.message);
+    if (last && (last.kept ? last.kept.length > 0 : isUntyped(last))) {
+      const uuid = uuidFromText(`${uuidOf(last.entry.id)}/end`);
+      yield this.#line(last, uuid, {
+        type: "system",
+        subtype: "turn_duration",
+        durationMs: 0,
+        isMeta: false,
+      });
+    }
+    if (customTitle !== undefined) yield { type: "custom-title", customTitle, sessionId };
   }
 
   #uuid({ entry: { id } }: PathItem): string {

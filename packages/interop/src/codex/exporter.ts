@@ -13,7 +13,7 @@ import {
   type ToolResultMessage,
   type Usage,
 } from "@espalier/session-tree";
-import type { NativeSession, NativeTarget } from "../export/export-native.ts";
+import type { NativeFile, NativeSession, NativeTarget } from "../export/export-native.ts";
 import { isCompactionItem, PATH_DIFFERENCES, type PathItem } from "../export/native-path.ts";
 import { nativeFor } from "../formats/native.ts";
 import { openaiResponsesNative } from "../formats/openai.ts";
@@ -42,27 +42,15 @@ export const codexTarget: NativeTarget = {
   acceptsThinking: (block, { api }) => api === "openai-responses" && block.thinkingSignature === undefined,
   isOwnContext: (customType) => OWN_CONTEXT.test(customType),
   sessionId: uuidOf,
-  *lines(session) {
-    const file = new RolloutLines(session);
-    yield file.header();
-    for (const item of session.items) yield* file.linesOf(item);
-    if (session.name !== undefined)
-      yield line(lastTime(session), "event_msg", {
-        type: "thread_name_updated",
-        thread_id: session.id,
-        thread_name: session.name,
-      });
-  },
+  file: (session) => new RolloutLines(session),
 };
 
 type Fields = Record<string, unknown>;
 
 const line = (timestamp: string, type: string, payload: Fields) => ({ timestamp, type, payload });
 
-const lastTime = ({ items, timestamp }: NativeSession): string => items.at(-1)?.entry.timestamp ?? timestamp;
-
 /** Lines of one rollout. */
-class RolloutLines {
+class RolloutLines implements NativeFile {
   readonly #session: NativeSession;
   /** Provider of the thread. Reasoning that another provider encrypted is left out. */
   readonly #provider: string;
@@ -80,11 +68,11 @@ class RolloutLines {
       typeof this.#meta["model_provider"] === "string" ? this.#meta["model_provider"] : PROVIDER;
   }
 
-  header(): object {
+  *header(): Generator<object, void> {
     const { id, timestamp, cwd, items } = this.#session;
     // An import names lines by their times where these ascend, else by their numbers, which other branches have too.
     const times = [timestamp, ...items.slice(0, 1).map(({ entry }) => entry.timestamp)];
-    return line(times.sort()[0]!, "session_meta", {
+    yield line(times.sort()[0]!, "session_meta", {
       ...this.#meta,
       id,
       ...forkOf(this.#session),
@@ -124,6 +112,13 @@ class RolloutLines {
       if (isTyped(item)) yield line(timestamp, "event_msg", userEvent(payload));
     }
     if (message.role === "assistant" && message.usage) yield this.#tokens(message.usage, timestamp);
+  }
+
+  *end(): Generator<object, void> {
+    const { id: thread_id, name: thread_name, items, timestamp } = this.#session;
+    if (thread_name === undefined) return;
+    const payload = { type: "thread_name_updated", thread_id, thread_name };
+    yield line(items.at(-1)?.entry.timestamp ?? timestamp, "event_msg", payload);
   }
 
   /** Items of the API for one item of the path. */

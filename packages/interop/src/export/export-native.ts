@@ -33,8 +33,17 @@ export interface NativeTarget extends Omit<PathRules, "isForeignContext"> {
   isOwnContext(customType: string): boolean;
   /** Returns the id if the agent accepts it for a session, else one that is made from it. */
   sessionId(id: string): string;
-  /** Returns the lines of the file. */
-  lines(session: NativeSession): Generator<object, void>;
+  /** Begins a file. */
+  file(session: NativeSession): NativeFile;
+}
+
+/** Lines of one file, in order. */
+export interface NativeFile {
+  /** Lines before those of the path. */
+  header(): Iterable<object>;
+  linesOf(item: PathItem): Iterable<object>;
+  /** Lines after those of the path. */
+  end(): Iterable<object>;
 }
 
 /** Writers by the name of the agent. */
@@ -70,7 +79,7 @@ export interface NativeReport {
   agent: NativeAgent;
   /** Id of the new session. */
   sessionId: string;
-  /** Number of entries of the path for the file; an entry of state for which the file has no line counts too. */
+  /** Number of entries of the path that have a line in the file. */
   entries: number;
   /** Differences between the path and the file; `path` is the id of the first entry concerned. */
   issues: FormatIssue[];
@@ -109,7 +118,7 @@ export function* exportNative(
   const id = options.sessionId ?? nativeSessionId(agent, ownId);
   if (id !== ownId) issues.add("changed", "id", ownId, "The new session has a new id.");
   const name = sessionName(source.tree);
-  const lines = target.lines({
+  const file = target.file({
     id,
     cwd: options.cwd ?? header?.cwd ?? "",
     timestamp: timestamp ?? (header?.timestamp || new Date(0).toISOString()),
@@ -119,7 +128,14 @@ export function* exportNative(
     issues,
     source,
   });
-  for (const line of lines) yield `${wellFormedJson(jsonText(line))}\n`;
-  const carried = new Set(items.map(({ entry }) => entry.id));
-  return { agent, sessionId: id, entries: carried.size, issues: issues.list() };
+  const text = (line: object): string => `${wellFormedJson(jsonText(line))}\n`;
+  const written = new Set<string>();
+  for (const line of file.header()) yield text(line);
+  for (const item of items)
+    for (const line of file.linesOf(item)) {
+      written.add(item.entry.id);
+      yield text(line);
+    }
+  for (const line of file.end()) yield text(line);
+  return { agent, sessionId: id, entries: written.size, issues: issues.list() };
 }

@@ -20,7 +20,7 @@ import {
   type SessionLine,
   type UpgradeMemory,
 } from "@espalier/session-tree";
-import type { NativeSession, NativeTarget } from "../export/export-native.ts";
+import type { NativeFile, NativeSession, NativeTarget } from "../export/export-native.ts";
 import { isCompactionItem, type PathItem } from "../export/native-path.ts";
 import {
   countRows,
@@ -284,20 +284,11 @@ export const piTarget: NativeTarget = {
   keepsEntries: true,
   isOwnContext: () => false,
   sessionId: (id) => (isSessionId(id) ? id : sessionIdFromSource(id)),
-  *lines(session) {
-    const { id, timestamp, cwd, name, header, items } = session;
-    const last = items.findLast(({ isMade }) => !isMade)?.entry.id ?? null;
-    const parent = header && { sessionId: header.id, entryId: last, kind: "fork" };
-    yield { type: "session", version: FORMAT_VERSION, id, timestamp, cwd, ...(parent ? { parent } : {}) };
-    const file = new PiEntries(session);
-    for (const item of session.items) yield* file.entryOf(item);
-    yield* file.labels();
-    if (name !== undefined) yield file.beside("name", { type: "session_info", name });
-  },
+  file: (session) => new PiEntries(session),
 };
 
 /** Entries of one file, each below the previous one. */
-class PiEntries {
+class PiEntries implements NativeFile {
   readonly #session: NativeSession;
   readonly #written = new Set<string>();
   /** Entries whose content differs from the session: edits of them are outdated. */
@@ -316,7 +307,14 @@ class PiEntries {
     );
   }
 
-  *entryOf(item: PathItem): Generator<Entry, void> {
+  *header(): Generator<object, void> {
+    const { id, timestamp, cwd, header, items } = this.#session;
+    const last = items.findLast(({ isMade }) => !isMade)?.entry.id ?? null;
+    const parent = header && { sessionId: header.id, entryId: last, kind: "fork" };
+    yield { type: "session", version: FORMAT_VERSION, id, timestamp, cwd, ...(parent ? { parent } : {}) };
+  }
+
+  *linesOf(item: PathItem): Generator<Entry, void> {
     const entry = this.#entryIn(item);
     if (!entry) return;
     const parentId = this.#written.size === 0 ? null : this.#last.id;
@@ -385,15 +383,17 @@ class PiEntries {
     );
   }
 
-  *labels(): Generator<Entry, void> {
-    const { source } = this.#session;
+  /** Yields the labels and the name. */
+  *end(): Generator<Entry, void> {
+    const { source, name } = this.#session;
     for (const [targetId, { label }] of labelsInForce(source.tree))
       if (this.#written.has(targetId))
-        yield this.beside(`label/${targetId}`, { type: "label", targetId, label: source.text(label) });
+        yield this.#beside(`label/${targetId}`, { type: "label", targetId, label: source.text(label) });
+    if (name !== undefined) yield this.#beside("name", { type: "session_info", name });
   }
 
   /** Makes an entry outside the conversation, below its last entry. */
-  beside(name: string, fields: { type: string; [field: string]: unknown }): Entry {
+  #beside(name: string, fields: { type: string; [field: string]: unknown }): Entry {
     const { id, timestamp } = this.#last;
     const { type, ...rest } = fields;
     return { type, id: idFromText(`${id}/${name}`), parentId: id, timestamp, ...rest } as unknown as Entry;
