@@ -53,6 +53,6 @@ export type {
   SiblingFiles,
   SourceFile,
 } from "./import/draft.ts";
-export { type ImportIssue, type ImportIssueKind, ImportIssues, LEFT_OUT } from "./import/issue.ts";
+export { type ImportIssue, type ImportIssueKind, ImportIssues } from "./import/issue.ts";
 export { piImporter } from "./pi/pi-sessions.ts";
 export { type Page, type PageFile, ScratchSpace } from "./scratch/space.ts";

@@ -254,8 +254,8 @@ class Sidechains {
   readonly #table: LineTable;
   /** For each row, the first row of its run, or {@link MAIN}. */
   readonly #runs: ScratchColumn<Int32Array>;
-  /** Number of rows of each run, by the first row of the run; runs are in file order. */
-  readonly #sizes = new Map<number, number>();
+  /** First rows of all runs, in file order. */
+  readonly all = new Set<number>();
 
   constructor(table: LineTable, area: ScratchArea) {
     this.#table = table;
@@ -264,23 +264,13 @@ class Sidechains {
     for (let row = 0; row < table.length; row++) {
       if (!this.#isSide(row)) continue;
       if (this.runOf(row) === MAIN) this.#claim(row);
-      const run = this.runOf(row);
-      this.#sizes.set(run, (this.#sizes.get(run) ?? 0) + 1);
+      this.all.add(this.runOf(row));
     }
   }
 
   /** Returns the first row of a row's run, or {@link MAIN}. */
   runOf(row: number): number {
     return this.#runs.get(row);
-  }
-
-  /** Returns the first rows of all runs. */
-  all(): Iterable<number> {
-    return this.#sizes.keys();
-  }
-
-  sizeOf(run: number): number {
-    return this.#sizes.get(run) ?? 0;
   }
 
   #hasMain(): boolean {

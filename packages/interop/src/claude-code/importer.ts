@@ -69,7 +69,7 @@ function recognises(line: unknown): boolean {
 /** Yields the runs of sub-agents that old versions wrote between the lines of a conversation. */
 function* runsWithin(file: ClaudeCodeFile, sessionId: string): Generator<SessionDraft, void> {
   const taken = new Set<string>();
-  for (const run of file.runs.all()) {
+  for (const run of file.runs.all) {
     const line = file.lineAt(run) ?? {};
     const { agentId } = line;
     const name = typeof agentId === "string" && !taken.has(agentId) ? agentId : file.idOf(run, line);
@@ -113,12 +113,6 @@ function draftOf({ file, sourceId, run = MAIN, parent, prelude = [] }: DraftPart
     issues,
     get leafId() {
       return leafId;
-    },
-    get lines() {
-      if (run !== MAIN) return file.runs.sizeOf(run);
-      let lines = file.lines.count;
-      for (const beside of file.runs.all()) lines -= file.runs.sizeOf(beside);
-      return lines;
     },
     header() {
       const { version, time } = file.facts;

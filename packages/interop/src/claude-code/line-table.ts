@@ -190,15 +190,12 @@ export class LineTable {
 export interface FileLines {
   table: LineTable;
   forks: ForkClaims;
-  /** Number of lines of the file without blank ones. */
-  count: number;
 }
 
 /** Reads the position of each line of a file in one pass; parses a line only when its bytes alone are not enough. */
 export function readLineTable(view: ByteView, area: ScratchArea, issues: ImportIssues): FileLines {
   const table = new LineTable(area);
   const forks = new ForkClaims(table, area);
-  let count = 0;
   let firstUnreadable = Number.POSITIVE_INFINITY;
   const tell = (kind: ImportIssueKind, row: number, message: string): void =>
     issues.add(kind, table.lineNumber.get(row), message);
@@ -230,7 +227,6 @@ export function readLineTable(view: ByteView, area: ScratchArea, issues: ImportI
 
   forEachLine(view, (block, start, end, from, lineNumber, terminated) => {
     if (skipSpace(block, start, end) === end) return;
-    count++;
     // A byte order mark precedes the content and is not part of it.
     const offset = from === 0 && start > 0 ? start : from;
     const scanned = scanLine(block, start, end);
@@ -253,7 +249,7 @@ export function readLineTable(view: ByteView, area: ScratchArea, issues: ImportI
     tell("bookkeeping", row, "Progress of a tool or hook that led to no message."),
   );
   forks.settle();
-  return { table, forks, count };
+  return { table, forks };
 }
 
 const PHANTOM_PARENT = "A message follows one that is not in the file; shown as a separate branch.";

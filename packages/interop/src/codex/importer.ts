@@ -25,7 +25,7 @@ import {
   turnSettings,
   userParts,
 } from "./blocks.ts";
-import { type LineCount, type LogicalLine, logicalLines } from "./logical-lines.ts";
+import { type LogicalLine, logicalLines } from "./logical-lines.ts";
 import {
   itemText,
   RolloutFile,
@@ -65,7 +65,6 @@ export function codexImporter(siblings: SiblingFiles = NO_SIBLINGS): SessionImpo
 function draftOf(file: RolloutFile, library: RolloutLibrary, name: string | undefined): SessionDraft {
   const { source, threadId: sourceId, meta } = file;
   const issues = new ImportIssues();
-  let count: LineCount = { lines: 0 };
   let leafId: string | null | undefined;
   return {
     agent: "codex",
@@ -77,17 +76,13 @@ function draftOf(file: RolloutFile, library: RolloutLibrary, name: string | unde
     get leafId() {
       return leafId;
     },
-    get lines() {
-      return count.lines;
-    },
     header() {
       const { iso } = readTime(file.timestamp, NO_TIME);
       const parent = parentOf(file, library);
       return importedHeader(this, { timestamp: iso, version: meta["cli_version"], parent });
     },
     *entries(options = {}) {
-      count = { lines: 0 };
-      const lines = logicalLines(file, library, issues, count);
+      const lines = logicalLines(file, library, issues);
       const nameEntry = name === undefined ? undefined : { name, id: idFromText(`${sourceId}/name/${name}`) };
       leafId = yield* entriesOf(lines, library, issues, options, nameEntry);
     },

@@ -11,21 +11,20 @@ import {
   readRolloutLine,
 } from "./rollout.ts";
 
-/** Counts the lines of the imported file, without blank ones. */
-export interface LineCount {
-  lines: number;
-}
-
-/** Yields the whole history of a file: first the lines of the files that it continues, then its own lines. */
+/**
+ * Yields the whole history of a file: first the lines of the files that it continues, then its own lines.
+ *
+ * @param isImported false for a file that is only read for another one: issues name the file, and no line
+ */
 export function* logicalLines(
   file: RolloutFile,
   library: RolloutLibrary,
   issues = new ImportIssues(),
-  count: LineCount = { lines: 0 },
+  isImported = true,
 ): Generator<LogicalLine, void> {
   for (const { file: part, until } of [...basesOf(file, library, issues), { file, until: undefined }]) {
     const isOwn = until === undefined;
-    const lines = linesOf(part, until, issues, isOwn ? count : undefined);
+    const lines = linesOf(part, until, issues, isOwn && isImported);
     const original = part.base ? undefined : originalOf(part, library, issues);
     const told = original
       ? matchCopies(lines, logicalLines(original, library, issues), original.threadId)
@@ -79,22 +78,20 @@ function isForkOf(file: RolloutFile, other: RolloutFile, library: RolloutLibrary
   return false;
 }
 
-/** Yields the lines of one file; `count` is given for the imported file itself. */
 function* linesOf(
   file: RolloutFile,
   until: HistoryBase | undefined,
   issues: ImportIssues,
-  count: LineCount | undefined,
+  isImported: boolean,
 ): Generator<LogicalLine, void> {
   const seeds = new LineSeeds(file.segment);
   let end = 0;
   for (const { bytes, offset, length, lineNumber, terminated } of scanLines(file.source.view)) {
     if (skipSpace(bytes, 0, bytes.length) === bytes.length) continue;
-    if (count) count.lines++;
     const { line, issue } = readSourceLine(bytes, terminated, readRolloutLine);
     if (until && isBehind(until, line, offset)) break;
     end = offset + length + 1;
-    if (issue && (line || count)) issues.add(issue, count ? lineNumber : null, LINE_ISSUES[issue]);
+    if (issue && (line || isImported)) issues.add(issue, isImported ? lineNumber : null, LINE_ISSUES[issue]);
     else if (issue)
       issues.add("bad-line", null, `A line of the rollout ${shown(file.segment)} cannot be read.`);
     if (line) yield placed(line, seeds.next(line, lineNumber), lineNumber);

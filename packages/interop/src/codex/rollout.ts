@@ -20,8 +20,6 @@ export class RolloutFile {
   /** Payload of the first header; empty when there is none. */
   readonly meta: Fields;
   readonly timestamp: string | undefined;
-  /** True when one of the first 50 lines is a line of a rollout. */
-  readonly isRollout: boolean;
 
   constructor(source: SourceFile) {
     this.source = source;
@@ -29,7 +27,6 @@ export class RolloutFile {
     const header = lines.find(({ type }) => type === "session_meta");
     this.meta = header?.payload ?? {};
     this.timestamp = textOf(this.meta["timestamp"]) ?? lines.find(({ timestamp }) => timestamp)?.timestamp;
-    this.isRollout = lines.length > 0;
   }
 
   /** Id of the thread, which several files may share. */

@@ -46,11 +46,6 @@ export interface SessionDraft {
   readonly source: SourceFile;
   /** Issues; complete when all entries have been read. */
   readonly issues: ImportIssues;
-  /**
-   * Number of lines of the source that belong to this session, without blank ones. Complete when all entries have been
-   * read.
-   */
-  readonly lines: number;
   /** Leaf of the source; null before the first entry, undefined until all entries have been read. */
   readonly leafId: string | null | undefined;
   /** Counts of copied lines; complete with them. Undefined for converted entries, which the writer counts. */

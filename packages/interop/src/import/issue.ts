@@ -1,6 +1,6 @@
 /**
- * Kind of an issue of an import. Those in {@link LEFT_OUT} are about lines without an entry; the others are about lines
- * with one, or about the whole file.
+ * Kind of an issue of an import. The first five are about lines without an entry; the others are about lines with one, or
+ * about the whole file.
  *
  * - `bad-line`: not JSON, or not an object; it cannot be read
  * - `torn-line`: the last line, which has no end and cannot be read: an interrupted write
@@ -65,28 +65,13 @@ export interface ImportIssue {
   lines: string;
 }
 
-/** Kinds of issues about lines that are not in the session. */
-export const LEFT_OUT: ReadonlySet<ImportIssueKind> = new Set<ImportIssueKind>([
-  "bad-line",
-  "torn-line",
-  "duplicate-line",
-  "bookkeeping",
-  "repeats",
-]);
-
-interface Collected {
-  kind: ImportIssueKind;
-  id: string | null;
-  message: string;
-  count: number;
+interface Collected extends Pick<ImportIssue, "kind" | "id" | "message" | "count"> {
   /** First and last line of each run, one after the other. */
   runs: number[];
 }
 
 /** Collects issues: one for each kind and message with all its lines, so that a long file has a short report. */
 export class ImportIssues {
-  /** Number of lines without an entry. */
-  leftOut = 0;
   readonly #collected = new Map<string, Collected>();
 
   /**
@@ -95,7 +80,6 @@ export class ImportIssues {
    * @param message one sentence; lines with the same kind and message become one issue
    */
   add(kind: ImportIssueKind, line: number | null, message: string, id: string | null = null): void {
-    if (LEFT_OUT.has(kind) && line !== null) this.leftOut++;
     const key = `${kind} ${message}`;
     let collected = this.#collected.get(key);
     if (!collected) {
@@ -108,14 +92,10 @@ export class ImportIssues {
 
   /** Returns one issue for each kind and message, in the order of their first occurrence. */
   list(): ImportIssue[] {
-    return [...this.#collected.values()].map(({ kind, id, message, count, runs }) => ({
-      kind,
-      line: runs[0] ?? null,
-      id,
-      message,
-      count,
-      lines: formatRuns(runs),
-    }));
+    return [...this.#collected.values()].map(({ kind, id, message, count, runs }) => {
+      const line = runs[0] ?? null;
+      return { kind, line, id, message, count, lines: formatRuns(runs) };
+    });
   }
 }
 

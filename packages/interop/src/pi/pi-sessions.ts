@@ -62,7 +62,6 @@ function draftOf(source: SourceFile, header: SessionHeader, scratch: ScratchSpac
   const sessionId = sessionIdFromSource(sourceId);
   const issues = new ImportIssues();
   let counts: SessionCounts | undefined;
-  let lines = 0;
   return {
     agent,
     sourceId,
@@ -72,9 +71,6 @@ function draftOf(source: SourceFile, header: SessionHeader, scratch: ScratchSpac
     issues,
     // The copied lines set the leaf.
     leafId: undefined,
-    get lines() {
-      return lines;
-    },
     get counts() {
       return counts;
     },
@@ -88,7 +84,7 @@ function draftOf(source: SourceFile, header: SessionHeader, scratch: ScratchSpac
       const area = new ScratchArea(scratch);
       try {
         const index = new ScratchIndex(area);
-        lines = yield* copiedLines(source.view, header, issues, index, area);
+        yield* copiedLines(source.view, header, issues, index, area);
         counts = countRows(index, area);
       } finally {
         area.close();
@@ -98,14 +94,14 @@ function draftOf(source: SourceFile, header: SessionHeader, scratch: ScratchSpac
   };
 }
 
-/** Yields the lines of a file in the current version, without its header; returns the number of lines that are not blank. */
+/** Yields the lines of a file in the current version, without its header. */
 function* copiedLines(
   view: ByteView,
   header: SessionHeader,
   issues: ImportIssues,
   index: ScratchIndex,
   area: ScratchArea,
-): Generator<Uint8Array, number> {
+): Generator<Uint8Array, void> {
   const upgrade = lineUpgrade(header, new ScratchUpgradeMemory(area));
   const intake = new LineIntake(index, upgrade ? upgradedLines(view, header.version >= 2 && upgrade) : view);
   const tell = ({ kind, line, message, id }: SessionIssue): void => {
@@ -113,11 +109,9 @@ function* copiedLines(
     if (told) issues.add(told, line, message, id);
   };
   let hasHeader = false;
-  let lines = 0;
   for (const { bytes: line, offset, lineNumber, terminated } of scanLines(view)) {
     const parts = readLineParts(line);
     const [first] = parts;
-    if (first!.is !== "blank") lines++;
     for (const { from, bytes, end } of outputLines(line, parts, upgrade, lineNumber)) {
       intake.take(bytes, 0, bytes.length, offset + from, lineNumber, terminated || end < line.length);
       if (first!.is === "blank") continue;
@@ -135,7 +129,6 @@ function* copiedLines(
   }
   intake.settle();
   for (const issue of intake.issues) tell(issue);
-  return lines;
 }
 
 /**
