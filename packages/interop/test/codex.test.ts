@@ -713,6 +713,19 @@ describe("threads in several files", () => {
     expect(said(orphan.session.context.messages)).toEqual(said(second!.session.context.messages));
   });
 
+  test("a bad line of the original of an old fork is reported as a line of that file", async () => {
+    const folder = scratchFolder();
+    const { lines } = new Rollout().meta().items(message("user", "one"), message("assistant", "ONE"));
+    writeRollout([lines[0], "{", ...lines.slice(1)], folder);
+    const fork = new Rollout({ hour: 22 }).meta({ id: OTHER, forked_from_id: THREAD });
+    for (const { type, payload } of lines) fork.add(String(type), payload as Line);
+    writeLines(join(folder, rolloutName(OTHER)), fork.items(message("user", "two")).lines);
+    const [first, second] = await importAll(folder, scratchStore());
+    expect(first!.issues).toMatchObject([{ kind: "bad-line", line: 2 }]);
+    expect(second!.issues).toMatchObject([{ kind: "bad-line", line: null }]);
+    expect(second!.issues[0]!.message).toContain(THREAD);
+  });
+
   test("the thread of a sub-agent is linked to its parent thread", async () => {
     const rollout = new Rollout({ ordinal: 0 })
       .meta({ id: OTHER, session_id: THREAD, source: { subagent: "review" } })

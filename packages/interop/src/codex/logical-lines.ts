@@ -27,7 +27,7 @@ export function* logicalLines(
     const lines = linesOf(part, until, issues, isOwn && isImported);
     const original = part.base ? undefined : originalOf(part, library, issues);
     const told = original
-      ? matchCopies(lines, logicalLines(original, library, issues), original.threadId)
+      ? matchCopies(lines, logicalLines(original, library, issues, false), original.threadId)
       : lines;
     if (isOwn) yield* told;
     else for (const line of told) yield { ...line, lineNumber: null, isInherited: true };
