@@ -1,7 +1,8 @@
 /**
  * Processes in difficult conditions, for `processes.test.ts`:
- * `upgrading <file> <id> [stop]` appends one entry under the leaf and says `ok` or the code of the failure. With `stop`
- * it waits before it renames a file over the session, says `stopped`, and goes on when `<file>.go` is there.
+ * `upgrading <file> <id> [stop]` appends one entry under the leaf. It says `open` when it has opened the file, then `ok` or
+ * the code of the failure. With `stop` it waits before it renames a file over the session, says `stopped`, and goes on
+ * when `<file>.go` is there.
  * `pressed <home> <file>` takes and gives back the lease with 0 to 25 descriptors left, again and again, and says the
  * codes of failures, `raw` for an error without one.
  */
@@ -30,6 +31,7 @@ async function upgrade(file: string, id: string, stop?: string): Promise<void> {
   };
   for (;;) {
     const session = await SessionTree.open(FileLog.open(file, "write", calls));
+    writeSync(1, "open\n");
     try {
       await session.append({ ...custom.of({ customType: "trial", data: id }), id, parentId: session.leafId });
       writeSync(1, "ok\n");

@@ -60,13 +60,14 @@ test("what one process appends while another one upgrades the file is kept", asy
   const first = start(["upgrading", file, "first", "stop"]);
   while (!first.said.includes("stopped")) await new Promise((resolve) => setTimeout(resolve, 5));
   const second = start(["upgrading", file, "second"]);
+  while (!second.said.includes("open")) await new Promise((resolve) => setTimeout(resolve, 5));
   // Long enough to overtake the first, if it could.
   const isOver = once(second.child, "close");
   await Promise.race([isOver, new Promise((resolve) => setTimeout(resolve, 600))]);
   writeFileSync(`${file}.go`, "");
   await Promise.all([isOver, first.child.exitCode ?? once(first.child, "close")]);
-  expect(first.said).toEqual(["stopped", "ok"]);
-  expect(second.said).toEqual(["changed", "ok"]);
+  expect(first.said).toEqual(["open", "stopped", "ok"]);
+  expect(second.said).toEqual(["open", "changed", "open", "ok"]);
   expect(await entriesOf(file)).toEqual({ ids: ["first", "second"], version: 3 });
   expect(readFileSync(`${file}.v1`, "utf8")).toBe(bytes);
 });
@@ -79,7 +80,7 @@ test("a process that dies while it upgrades a file does not prevent others from 
   await once(first.child, "close");
   const second = start(["upgrading", file, "second"]);
   await once(second.child, "close");
-  expect(second.said).toEqual(["ok"]);
+  expect(second.said).toEqual(["open", "ok"]);
   expect((await entriesOf(file)).ids).toEqual(["second"]);
   expect(readFileSync(`${file}.v1`, "utf8")).toBe(bytes);
 });
