@@ -84,10 +84,13 @@ describe("members of Pi's API", () => {
         const missing = await pi.exec("no-such-program", []);
         const slow = await pi.exec("sleep", ["5"], { timeout: 50 });
         ctx.ui.notify(JSON.stringify([stdout.trim(), code, killed, missing.code, slow.killed]));
+        const refused = [await pi.exec(""), await pi.exec("git", ["\\0"]), await pi.exec("git", [], { timeout: -1 })];
+        ctx.ui.notify(JSON.stringify(refused.map(({ code, stderr }) => [code, stderr !== ""])));
         pi.events.emit("told", { by: "bus" });
       });`);
     await session.close();
     expect(JSON.parse(said[0]!)).toEqual([root, 0, false, 1, true]);
+    expect(JSON.parse(said[1]!)).toEqual(Array(3).fill([1, true]));
     expect(readFileSync(session.file, "utf8")).toContain('"customType":"told","data":{"by":"bus"}');
   });
 

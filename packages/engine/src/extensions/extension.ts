@@ -254,7 +254,7 @@ function runProgram(
     ...(cwd === undefined ? {} : { cwd }),
     ...(signal ? { signal } : {}),
   };
-  return new Promise((resolve) => {
+  return new Promise<ProgramResult>((resolve) => {
     const child = execFile(command, [...args], options, (error, stdout, stderr) => {
       const code = typeof error?.code === "number" ? error.code : error ? 1 : 0;
       const isStarted = child.pid !== undefined;
@@ -262,7 +262,8 @@ function runProgram(
       resolve({ stdout, stderr: isStarted ? stderr : (error?.message ?? stderr), code, killed });
     });
     child.stdin?.end();
-  });
+    // Node refuses some arguments at once, for example an empty command.
+  }).catch((error: Error) => ({ stdout: "", stderr: error.message, code: 1, killed: false }));
 }
 
 /** Runs a command that an extension registered; see `Session.runCommand`. */
