@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import { compareBranches, historyOf, statsOf } from "@espalier/engine/reading";
+import { compareBranches, formatCost, historyOf, statsOf } from "@espalier/engine/reading";
 import { compaction, isMessage, type Usage } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { build } from "esbuild";
@@ -20,6 +20,20 @@ test("the reading functions run in a browser: no Node module is loaded", async (
   });
   const imports = Object.values(metafile.outputs).flatMap((output) => output.imports);
   expect(imports.filter(({ path }) => path !== "@anthropic-ai/sdk")).toEqual([]);
+});
+
+test("a cost looks like zero only when it is zero", () => {
+  const costs = [0, 0.00003, 0.00005, 2e-7, 0.0001, 0.0042, 0.5, 1.5];
+  expect(costs.map(formatCost)).toEqual([
+    "$0.00",
+    "$0.00003",
+    "$0.00005",
+    "$2e-7",
+    "$0.0001",
+    "$0.0042",
+    "$0.5000",
+    "$1.50",
+  ]);
 });
 
 describe("the history of a session", () => {

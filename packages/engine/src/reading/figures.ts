@@ -1,7 +1,11 @@
 import { formatMany } from "@espalier/session-tree";
 
-/** Formats US dollars: "$0.0042", "$1.50". Sums below one dollar have four decimals, other sums and 0 have two. */
+/**
+ * Formats US dollars: "$0.0042", "$1.50". Sums below one dollar have four decimals, other sums and 0 have two. A sum that
+ * four decimals cannot show has its first digit: "$0.00003".
+ */
 export function formatCost(dollars: number): string {
+  if (dollars > 0 && dollars < 0.0001) return `$${dollars.toPrecision(1)}`;
   return `$${dollars.toFixed(dollars !== 0 && dollars < 1 ? 4 : 2)}`;
 }
 
