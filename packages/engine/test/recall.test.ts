@@ -104,6 +104,15 @@ describe("recall", () => {
     expect(textsOf(await recall(session, "K9"))).toEqual([]);
   });
 
+  test("does not find an entry that a user hid and that a later compaction covers", async () => {
+    const session = await conversation("The port is 7431", "The key is K9", "now");
+    const [, , key] = session.getBranch();
+    await session.hide(key!.id);
+    await compactTo(session, 3);
+    expect(textsOf(await recall(session, "7431"))).toEqual(["The port is 7431"]);
+    expect(textsOf(await recall(session, "K9"))).toEqual([]);
+  });
+
   test("prefers a word in the letter case of the query", async () => {
     const session = await conversation("OUTPUT goes there", "the output", "the output of it", "now");
     await compactTo(session, 2);
@@ -189,6 +198,22 @@ describe("reading entries", () => {
       "Understood 9.",
     ]);
     expect(branch.entries.every(({ place }) => place === "abandoned")).toBe(true);
+  });
+
+  test("marks an entry that a user hid, until it is shown again", async () => {
+    const session = await conversation("The key is K9");
+    const [key] = session.getBranch();
+    const places = () => readEntries(session).entries.map(({ place }) => place);
+    await session.hide(key!.id);
+    expect(places()).toEqual(["hidden", "context"]);
+    await session.hide(key!.id, false);
+    expect(places()).toEqual(["context", "context"]);
+  });
+
+  test("marks an entry that an edit left out automatically as compacted", async () => {
+    const session = await conversation("The port is 7431");
+    await session.append(contextEdit.of({ targetId: session.getBranch()[0]!.id, replacement: null }));
+    expect(readEntries(session).entries.map(({ place }) => place)).toEqual(["compacted", "context"]);
   });
 
   test("refuses an unknown entry", async () => {

@@ -258,11 +258,11 @@ function cursorIn(cursor: string, { tree }: ReadSession) {
   return { row, offset, to };
 }
 
-/** Marks for an entry's place; entries in the context, which the model reads anyway, have none. */
-const PLACES = { context: "", compacted: " (compacted)", abandoned: " (abandoned branch)" } as const;
+/** Tag of an entry's place; entries in the context, which the model reads anyway, have none. */
+const TAG = { context: "", hidden: " (hidden)", compacted: " (compacted)", abandoned: " (abandoned branch)" };
 
 const viewEntry = ({ entryId, role, timestamp, place, text }: OriginalEntry): string =>
-  `[${nameOf(entryId)}] ${nameOf(role)}, ${nameOf(formatTime(timestamp))}${PLACES[place]}\n${text}`;
+  `[${nameOf(entryId)}] ${nameOf(role)}, ${nameOf(formatTime(timestamp))}${TAG[place]}\n${text}`;
 
 /** Shortens an id or a role for a heading, since other programs may write very long ones. */
 const nameOf = (name: string): string => cutLine(plainLine(name), 100);
@@ -400,7 +400,7 @@ const stats = sessionTool({
     answer.add(`compactions: ${formatCount(compactions.length)}`);
     for (const { entryId, timestamp, tokensBefore, onPath } of compactions.slice(-5))
       answer.add(
-        `  [${plainLine(entryId)}] ${plainLine(formatTime(timestamp))}, at ${formatMany(tokensBefore, "token")}${onPath ? "" : PLACES.abandoned}`,
+        `  [${plainLine(entryId)}] ${plainLine(formatTime(timestamp))}, at ${formatMany(tokensBefore, "token")}${onPath ? "" : TAG.abandoned}`,
       );
     return answer.end("Figures:");
   },

@@ -2,6 +2,7 @@ import { archivedRows, hasMessages, type ReadableSession } from "@espalier/compa
 import { jsonText } from "@espalier/jsonl-stream";
 import {
   contentBlocks,
+  contextEdit,
   type Entry,
   fieldText,
   isRecord,
@@ -16,10 +17,11 @@ import { escapeText, splitsPair } from "@espalier/summarizer";
 import { foreignCalls, originalMessage, rowsWith, textPattern, wordsOf } from "./matching.ts";
 
 /**
- * State of an entry for the model at the leaf. `context`: on the path, and the model reads it whole, or a user hid it;
- * `compacted`: on the path, but only a summary or a shortened text has its content; `abandoned`: on another branch.
+ * State of an entry for the model at the leaf. `context`: on the path, and the model reads it whole; `hidden`: on the
+ * path, but a user hid it; `compacted`: on the path, but a summary or a shortened text replaces it, or it was left out
+ * automatically; `abandoned`: on another branch.
  */
-export type EntryPlace = "context" | "compacted" | "abandoned";
+export type EntryPlace = "context" | "hidden" | "compacted" | "abandoned";
 
 /** An original entry, or parts of it. */
 export interface OriginalEntry {
@@ -330,7 +332,7 @@ class Places {
   readonly #leafRow: number;
   readonly #onPath: Uint8Array;
   readonly #archived: ReturnType<typeof archivedRows>;
-  readonly #shortened: ReadonlySet<number>;
+  readonly #edited: ReadonlyMap<number, EntryPlace>;
 
   constructor(session: ReadableSession) {
     const { tree, leafId } = session;
@@ -339,17 +341,19 @@ class Places {
     this.#onPath = new Uint8Array(tree.length);
     for (let row = this.#leafRow; row >= 0; row = tree.index.parent(row)) this.#onPath[row] = 1;
     this.#archived = archivedRows(session);
-    this.#shortened = rowsShortened(tree, this.#leafRow);
+    this.#edited = placesOfEdited(tree, this.#leafRow);
   }
 
   of(row: number): EntryPlace {
     if (this.#onPath[row] !== 1) return "abandoned";
-    return this.#archived.has(row) || this.#shortened.has(row) ? "compacted" : "context";
+    const edited = this.#edited.get(row) ?? "context";
+    return edited === "context" && this.#archived.has(row) ? "compacted" : edited;
   }
 
-  /** Returns whether an entry has messages that the model does not read at the leaf. */
+  /** Returns whether an entry has messages that the model does not read at the leaf, and that no user hid. */
   isRecalled(row: number): boolean {
-    return this.of(row) !== "context" && hasMessages(this.#tree, row);
+    const place = this.of(row);
+    return (place === "compacted" || place === "abandoned") && hasMessages(this.#tree, row);
   }
 
   /** Returns the end of the branch of a row: the leaf, if the row is on its path; else the newest row below it. */
@@ -368,23 +372,26 @@ class Places {
   }
 }
 
-/** Returns the rows of a path whose newest edit replaced their text. */
-function rowsShortened(tree: Tree, leafRow: number): ReadonlySet<number> {
-  const shortened = new Set<number>();
-  const edited = new Set<number>();
+/** Returns the places of the rows of a path that have an edit, by their newest edit alone. */
+function placesOfEdited(tree: Tree, leafRow: number): ReadonlyMap<number, EntryPlace> {
+  const places = new Map<number, EntryPlace>();
   for (const row of pathRowsOf(tree, leafRow, ({ edit }) => edit !== undefined).reverse()) {
     const entry = tree.entryAt(row);
     const kind = kindOf(entry);
     if (kind.problem?.(entry)) continue;
     const { targetId, replacement } = kind.edit!(entry);
     const target = tree.index.rowAbove(targetId, row);
-    if (target < 0 || edited.has(target)) continue;
-    edited.add(target);
-    const message = replacement === null ? undefined : originalMessage(tree.entryAt(target));
-    if (message && messageText({ ...message, ...(replacement as object) }) !== messageText(message))
-      shortened.add(target);
+    if (target >= 0 && !places.has(target))
+      places.set(target, placeAfter(entry, replacement, tree.entryAt(target)));
   }
-  return shortened;
+  return places;
+}
+
+function placeAfter(edit: Entry, replacement: object | null, target: Entry): EntryPlace {
+  if (replacement === null) return contextEdit.is(edit) && edit.reason === "manual" ? "hidden" : "compacted";
+  const message = originalMessage(target);
+  const isSame = !message || messageText({ ...message, ...replacement }) === messageText(message);
+  return isSame ? "context" : "compacted";
 }
 
 /**
