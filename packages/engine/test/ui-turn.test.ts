@@ -6,6 +6,7 @@ import { isMessage, memoryStore } from "@espalier/session-tree";
 import { type Reply, startMessagesServer, textReply, toolReply } from "@espalier/summarizer/testing";
 import {
   createUIMessageStream,
+  generateText,
   jsonSchema,
   readUIMessageStream,
   stepCountIs,
@@ -198,6 +199,25 @@ test("two answers to one message at the same time are each recorded and shown on
   expect(new Set(shown.map(({ id }) => id)).size).toBe(3);
   const answers = session.getEntries().filter((entry) => isMessage(entry, "assistant"));
   expect(answers).toHaveLength(2);
+});
+
+test("an answer without a page is saved at its end: of generateText, of an agent, and of a plain stream", async () => {
+  const stopWhen = stepCountIs(2);
+  const answers: ((turn: Awaited<ReturnType<typeof uiTurn>>) => PromiseLike<unknown>)[] = [
+    ({ request }) => generateText({ ...request, tools, stopWhen }),
+    ({ request: { messages, ...settings } }) =>
+      new ToolLoopAgent({ ...settings, tools, stopWhen }).generate({ messages }),
+    ({ request }) => streamText({ ...request, tools, stopWhen }).text,
+  ];
+  for (const answer of answers) {
+    const session = await open();
+    reply = (n) => toolReply([{ id: `c${n}`, name: "look", input: {} }]);
+    await session.say("What grows here?");
+    const turn = await uiTurn(session, provider, { tools });
+    await answer(turn);
+    await turn.saved;
+    expect(shape(session)).toBe("user assistant toolResult assistant toolResult");
+  }
 });
 
 test("a failed answer is requested again", async () => {

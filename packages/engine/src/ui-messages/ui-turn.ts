@@ -63,6 +63,8 @@ export interface UiTurn<Message extends UIMessage = UIMessage> {
       usage: unknown;
       finishReason: unknown;
     }): Promise<void>;
+    /** Resolves `saved` if `response` is not used. If you have your own `onFinish`, call this one in it. */
+    onFinish(): void;
   };
   /** Options for `toUIMessageStream`, `toUIMessageStreamResponse` or `pipeUIMessageStreamToResponse`. */
   response: {
@@ -73,8 +75,9 @@ export interface UiTurn<Message extends UIMessage = UIMessage> {
     onFinish(answer: { responseMessage: Message; isAborted: boolean }): Promise<void>;
   };
   /**
-   * Resolves when `response` was streamed and saved. Rejects when a step or the answer could not be recorded. This
-   * error is also logged, because the SDK ignores it.
+   * Resolves when `response` was streamed and saved; without `response`, when the last step was recorded. Rejects when a
+   * step or the answer could not be recorded: the SDK ignores this error, which is also logged. Without `response`, an
+   * error of the provider or an abort leaves it pending: do not wait after `generateText` has thrown.
    */
   saved: Promise<void>;
 }
@@ -90,8 +93,7 @@ export interface UiTurn<Message extends UIMessage = UIMessage> {
  * ```
  *
  * Each step is in the log before the next one begins, so that a process that ends in the middle loses no call and no
- * result. Approved calls are run by the SDK. `generateText` and agents take `request` too; without `response`, `saved`
- * stays pending.
+ * result. Approved calls are run by the SDK. `generateText` and agents take `request` too, without `response`.
  *
  * @throws EspalierError `empty-context` when there is nothing to answer; errors of `Session.next`
  */
@@ -111,6 +113,7 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
   let isBegun = last?.role === "assistant";
   let recorded = 0;
   let failure: unknown;
+  let hasPage = false;
 
   /** Appends messages of the answer that are not in the log yet. */
   const record = async (messages: readonly ModelMessage[], step?: Step): Promise<void> => {
@@ -140,6 +143,13 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
   };
   // A caller that does not wait finds the error in the log.
   saving.catch(() => undefined);
+  const savePage = async (responseMessage: Message): Promise<void> => {
+    if (failure !== undefined) return;
+    const isEmpty = responseMessage.parts.every(({ type }) => type === "step-start");
+    const end = [...(last && last.id !== messageId ? [last] : []), responseMessage];
+    if (!isEmpty) await saveUiMessages(session, end, { tools, model });
+    saved.resolve();
+  };
 
   return {
     request: {
@@ -147,11 +157,9 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
       ...(signal ? { abortSignal: signal } : {}),
       async prepareStep({ messages }) {
         if (failure !== undefined) throw failure;
-        const before = recorded;
         await record(messages.slice(sent.messages.length));
         if (isAnswered(session.context.messages)) return {};
-        const isFirst = recorded === 0 && before === 0;
-        const { params } = isFirst ? first : await nextRequest(session, provider, options);
+        const { params } = recorded === 0 ? first : await nextRequest(session, provider, options);
         await log.append([sentEntry(session.leafId, provider.modelId)], "fsync");
         return {
           messages: params.messages,
@@ -161,20 +169,17 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
       async onStepFinish(step) {
         await record(step.response.messages, step).catch(fail);
       },
+      onFinish() {
+        if (!hasPage) saved.resolve();
+      },
     },
     response: {
       originalMessages,
       generateMessageId: () => messageId,
-      async onFinish({ responseMessage }) {
-        try {
-          if (failure !== undefined) return;
-          const isEmpty = responseMessage.parts.every(({ type }) => type === "step-start");
-          const end = [...(last && last.id !== messageId ? [last] : []), responseMessage];
-          if (!isEmpty) await saveUiMessages(session, end, { tools, model });
-          saved.resolve();
-        } catch (error) {
-          fail(error);
-        }
+      // The SDK reads this when a page is given, which is before the answer ends.
+      get onFinish() {
+        hasPage = true;
+        return ({ responseMessage }: { responseMessage: Message }) => savePage(responseMessage).catch(fail);
       },
     },
     saved: saving,
@@ -238,11 +243,10 @@ export async function saveUiMessages<Message extends UIMessage>(
   return save<Message>(session, messages, { ...options, isFromClient: false });
 }
 
-const ROLES: readonly unknown[] = ["user", "assistant", "system"];
-
 function isUiMessage(given: unknown): boolean {
-  if (!isRecord(given) || typeof given["id"] !== "string" || !ROLES.includes(given["role"])) return false;
-  const { parts } = given;
+  if (!isRecord(given)) return false;
+  const { id, role, parts } = given;
+  if (typeof id !== "string" || (role !== "user" && role !== "assistant" && role !== "system")) return false;
   return Array.isArray(parts) && parts.every((part) => isRecord(part) && typeof part["type"] === "string");
 }
 
@@ -360,7 +364,7 @@ function knownIn(said: readonly SaidMessage[], wanted: readonly PlainMessage[]):
 
 /** Drafts entries to append after a position, with the conversation up to it. */
 function drafting(session: Session, said: readonly SaidMessage[], parentId: string | null, options: Saving) {
-  const { isFromClient } = options;
+  const { isFromClient, tools } = options;
   const model = options.model ?? session.context.model ?? { provider: "unknown", modelId: "unknown" };
   const conversation = new Conversation(said);
   const drafts: NewEntry[] = [];
@@ -370,7 +374,8 @@ function drafting(session: Session, said: readonly SaidMessage[], parentId: stri
   async function addAll(messages: readonly PlainMessage[]): Promise<NewEntry[]> {
     for (const wanted of messages) {
       const stored = await storedOf(wanted);
-      const id = isFree(wanted.id) ? wanted.id : createId();
+      const isFree = FREE_ID.test(wanted.id) && !session.tree.has(wanted.id) && !ids.has(wanted.id);
+      const id = isFree ? wanted.id : createId();
       // An answer directly after another one would become a part of that one.
       const isMore = wanted.role === "assistant" && conversation.said.at(-1)?.message.role === wanted.role;
       const ui = id === wanted.id && !isMore ? {} : { ui: { id: wanted.id } };
@@ -423,8 +428,6 @@ function drafting(session: Session, said: readonly SaidMessage[], parentId: stri
     return approval ? [{ ...call, state: "approval-responded" }] : [];
   }
 
-  const isFree = (id: string): boolean => FREE_ID.test(id) && !session.tree.has(id) && !ids.has(id);
-
   async function storedOf({ role, parts }: PlainMessage): Promise<StoredMessage[]> {
     const timestamp = Date.now();
     const stored = role === "system" ? [] : await converted(parts, role);
@@ -446,11 +449,7 @@ function drafting(session: Session, said: readonly SaidMessage[], parentId: stri
     role: "user" | "assistant" = "assistant",
   ): Promise<StoredMessage[]> {
     const { convertToModelMessages } = await loadAiSdk();
-    const sent = parts.map((part) =>
-      isFinal(part) || part["preliminary"] !== true ? part : unfinished(part),
-    );
-    const { tools } = options;
-    const given = [{ role, parts: sent }] as unknown as UIMessage[];
+    const given = [{ role, parts: parts.map(withoutPreliminary) }] as unknown as UIMessage[];
     const messages = await convertToModelMessages(given, tools ? { tools } : {});
     const stored = fromAiSdk(messages, { model, timestamp: Date.now() }).messages;
     const last = stored.at(-1);
@@ -493,7 +492,9 @@ function withUi(draft: NewEntry, patch: UiPatch): NewEntry {
 /** Ids that an entry can have: at most 64 letters, digits, `_` and `-`, the first one a letter or digit. */
 const FREE_ID = /^[A-Za-z0-9][\w-]{0,63}$/;
 
-/** Returns a call without its preliminary output. */
-function unfinished({ output: _output, preliminary: _preliminary, ...call }: Part): Part {
+/** Returns a call without its preliminary output, and any other part unchanged. */
+function withoutPreliminary(part: Part): Part {
+  if (isFinal(part) || part["preliminary"] !== true) return part;
+  const { output: _output, preliminary: _preliminary, ...call } = part;
   return { ...call, state: "input-available" } as Part;
 }
