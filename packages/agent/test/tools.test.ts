@@ -65,10 +65,32 @@ test("a long file is read in parts, and a folder is refused as a file", async ()
   writeFileSync(join(cwd, "long.txt"), Array.from({ length: 5 }, (_, at) => `line ${at + 1}`).join("\n"));
   const read = readFileTool([cwd]);
   expect(await read.run({ path: "long.txt", offset: 2, limit: 2 }, contextIn(cwd))).toBe(
-    "2\tline 2\n3\tline 3\n[2 more lines]",
+    "2\tline 2\n3\tline 3\n[2 more lines; continue with offset 4]",
   );
   await expect(read.run({ path: "garden" }, contextIn(cwd))).rejects.toThrow("list_files");
   await expect(read.run({ path: "nothing" }, contextIn(cwd))).rejects.toThrow("no file or folder nothing");
+});
+
+test("one call reads at most 2,000 lines or 50 KiB, and at least one line, so that a file is read to its end", async () => {
+  const cwd = workingFolder();
+  const read = readFileTool([cwd]);
+  const readAll = async (path: string) => {
+    const texts: string[] = [];
+    for (let offset = 1; ; ) {
+      const text = String(await read.run({ path, offset, limit: 1_000_000 }, contextIn(cwd)));
+      texts.push(text);
+      const next = /\[[\d,]+ more lines?; continue with offset (\d+)\]$/.exec(text);
+      if (!next) return texts;
+      offset = Number(next[1]);
+    }
+  };
+  const numbered = (count: number, line: string) => Array.from({ length: count }, () => line).join("\n");
+  writeFileSync(join(cwd, "many.txt"), numbered(4_500, "a"));
+  expect((await readAll("many.txt")).map((text) => text.split("\n").length)).toEqual([2_001, 2_001, 500]);
+  writeFileSync(join(cwd, "wide.txt"), numbered(3, "ä".repeat(15_000)));
+  expect((await readAll("wide.txt")).map((text) => text.length)).toEqual([15_041, 15_040, 15_002]);
+  writeFileSync(join(cwd, "one.json"), numbered(2, "b".repeat(60_000)));
+  expect((await readAll("one.json")).map((text) => text.length > 60_000)).toEqual([true, true]);
 });
 
 test("a listed folder marks its subfolders, and an empty one is reported as empty", async () => {

@@ -1,12 +1,14 @@
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { isAbsolute, join, relative, resolve, sep } from "node:path";
+import { formatMany } from "@espalier/session-tree";
 import type { Tool, ToolContext } from "../tool.ts";
 
 /** Largest file that is read, in bytes. */
 const LARGEST = 10 * 1024 * 1024;
 
-/** Default number of lines per call. */
+/** Maximum number of lines and bytes of one call, those of Pi's read tool. A call has at least one line, of any length. */
 const MOST_LINES = 2_000;
+const MOST_BYTES = 50 * 1024;
 
 /**
  * Makes a tool that reads text files below the working folder, or files with content that was moved out of the
@@ -23,7 +25,11 @@ export function readFileTool(folders: readonly string[]): Tool {
       properties: {
         path: { type: "string", description: "Relative to the working folder." },
         offset: { type: "integer", minimum: 1, description: "First line; default 1." },
-        limit: { type: "integer", minimum: 1, description: `Number of lines; default ${MOST_LINES}.` },
+        limit: {
+          type: "integer",
+          minimum: 1,
+          description: `Number of lines; at most ${MOST_LINES}, or ${MOST_BYTES / 1024} KB.`,
+        },
       },
       required: ["path"],
     },
@@ -36,10 +42,17 @@ export function readFileTool(folders: readonly string[]): Tool {
         throw new Error(`${path} has ${facts.size} bytes; search_text finds what you need in it.`);
       const lines = (await readFile(file, "utf8")).split("\n");
       const from = Math.max(1, Number(offset)) - 1;
-      const shown = lines.slice(from, from + Number(limit));
-      const rest = lines.length - from - shown.length;
-      const text = shown.map((line, at) => `${from + at + 1}\t${line}`).join("\n");
-      return rest > 0 ? `${text}\n[${rest} more lines]` : text;
+      const shown: string[] = [];
+      let room = MOST_BYTES;
+      for (const line of lines.slice(from, from + Math.min(Number(limit), MOST_LINES))) {
+        room -= Buffer.byteLength(line);
+        if (room < 0 && shown.length > 0) break;
+        shown.push(`${from + shown.length + 1}\t${line}`);
+      }
+      const end = from + shown.length;
+      if (end < lines.length)
+        shown.push(`[${formatMany(lines.length - end, "more line")}; continue with offset ${end + 1}]`);
+      return shown.join("\n");
     },
   };
 }
