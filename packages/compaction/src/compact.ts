@@ -416,8 +416,8 @@ export function rangeOf(ids: readonly string[]): EntryRange {
 /** Content of the covered entries that the request for the summary did not show, by entry id. */
 export interface OmittedEntries {
   /**
-   * Maximum number of characters shown of each tool result, output and argument; null when they were shown whole, and 0
-   * when the summarizer reported no omission.
+   * Maximum number of characters shown of each tool result, output and argument; null when they were shown whole, or
+   * the summarizer reported no omission.
    */
   toolResultLimit: number | null;
   /** Entries that were shown in part, and the number of characters that were not shown. */
@@ -444,7 +444,7 @@ export function omittedEntries(
   dropped: readonly string[] = [],
 ): OmittedEntries | undefined {
   const {
-    toolResultLimit = 0,
+    toolResultLimit = null,
     shortened = [],
     media = [],
     chunks = [],

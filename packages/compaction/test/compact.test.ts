@@ -1,4 +1,4 @@
-import { compact, HISTORY_SECTIONS, TURN_PREFIX_SECTIONS } from "@espalier/compaction";
+import { compact, HISTORY_SECTIONS, omittedEntries, TURN_PREFIX_SECTIONS } from "@espalier/compaction";
 import { EspalierError } from "@espalier/jsonl-stream";
 import type { Usage } from "@espalier/session-tree";
 import type { SummaryRequest } from "@espalier/summarizer";
@@ -285,6 +285,10 @@ describe("content missing from a summary request", () => {
       dropped: [],
     });
     expect(omitted).not.toHaveProperty("turnPrefix");
+  });
+
+  test("has no limit of results if only entries were dropped before the request", () => {
+    expect(omittedEntries(undefined, [], ["e1"])).toMatchObject({ toolResultLimit: null, dropped: ["e1"] });
   });
 
   test("is an empty list if the request has everything", async () => {
