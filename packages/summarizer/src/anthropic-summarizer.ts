@@ -7,7 +7,7 @@ import {
   toolCalls,
 } from "@espalier/session-tree";
 import { anthropicModel, type ReportedUsage, toUsage } from "./anthropic-models.ts";
-import { DEFAULT_RESERVE, promptSize } from "./chunks.ts";
+import { promptSize, RESERVE } from "./chunks.ts";
 import { fetchWithShortWaits, sdkError } from "./retry.ts";
 import {
   type Summarizer,
@@ -275,8 +275,8 @@ function planAnthropicRequest(
     options.ask === "standalone" || !EXTENDING.has(request.purpose) ? undefined : options.lastRequest?.();
   const extended = last && planExtended(request, last, options);
   if (extended && (options.ask === "extend" || extended.shortBy === 0)) return extended;
-  const body = { ...standaloneBody(request, options.model, 1), ...options.parameters };
-  const size = (promptTokens ?? promptSize(request, upperBoundEstimator)) + DEFAULT_RESERVE;
+  const body = { ...standaloneBody(request, options.model), ...options.parameters };
+  const size = (promptTokens ?? promptSize(request, upperBoundEstimator)) + RESERVE;
   const thinking = options.thinkingTokens;
   return { ...withOutput(request, body, size, thinking, LEAST_ANSWER, options), extendsTokens: undefined };
 }
@@ -287,9 +287,9 @@ function planExtended(
   options: PlanOptions,
 ): PlannedRequest | undefined {
   if (!canExtend(last, options.model) || !holdsMessages(last, request)) return undefined;
-  const body = extendedBody(request, last, options.model, 1);
+  const body = extendedBody(request, last, options.model);
   const known = last.inputTokens ?? upperBoundEstimator.text(JSON.stringify(last.body));
-  const size = known + upperBoundEstimator.text(extendingInstruction(request)) + DEFAULT_RESERVE;
+  const size = known + upperBoundEstimator.text(extendingInstruction(request)) + RESERVE;
   const thinking = thinkingBudget(last.body) || options.thinkingTokens;
   return {
     ...withOutput(request, body, size, thinking, LEAST_EXTENDING_ANSWER, options),
@@ -319,6 +319,7 @@ function withOutput(
 /** A Messages API request: the fields that this package reads, and all others unchanged. */
 interface MessagesBody extends SentBody {
   model: string;
+  /** 1 until the room for the answer is known. */
   max_tokens: number;
 }
 
@@ -346,9 +347,9 @@ export interface LastRequest {
  * Returns the body of a standalone request: the transcript, then the task. It has no cache markers, because no later
  * request shares its beginning.
  */
-function standaloneBody(request: SummaryRequest, model: string, maxTokens: number): MessagesBody {
+function standaloneBody(request: SummaryRequest, model: string): MessagesBody {
   const { system, user } = summaryPrompt(request);
-  return { model, max_tokens: maxTokens, system, messages: [{ role: "user", content: user }] };
+  return { model, max_tokens: 1, system, messages: [{ role: "user", content: user }] };
 }
 
 /**
@@ -356,15 +357,10 @@ function standaloneBody(request: SummaryRequest, model: string, maxTokens: numbe
  * are unchanged byte for byte, because a cache is only used up to the first difference. A stop sequence, which could cut
  * the summary, is left out: the cache does not depend on it.
  */
-function extendedBody(
-  request: SummaryRequest,
-  last: LastRequest,
-  model: string,
-  maxTokens: number,
-): MessagesBody {
+function extendedBody(request: SummaryRequest, last: LastRequest, model: string): MessagesBody {
   const instruction = { role: "user", content: [{ type: "text", text: extendingInstruction(request) }] };
   const { stop_sequences, ...body } = last.body;
-  return { ...body, model, max_tokens: maxTokens, messages: [...body.messages, instruction] };
+  return { ...body, model, max_tokens: 1, messages: [...body.messages, instruction] };
 }
 
 /** Returns the instruction that asks within a running conversation for a summary of a part of it. */

@@ -302,8 +302,6 @@ export interface FitOptions {
    * fits.
    */
   estimator?: TokenEstimator;
-  /** Tokens that are kept free for the frame of a prompt. Default 64. */
-  reserveTokens?: number;
   /** Limits of tool results in characters, which are tried in this order before a request is split. */
   toolResultLimits?: readonly number[];
   /**
@@ -320,8 +318,8 @@ interface Room {
   prompt: number;
 }
 
-/** Tokens for roles, separators and other text that a provider adds. */
-export const DEFAULT_RESERVE = 64;
+/** Tokens that are kept free for roles, separators and other text that a provider adds. */
+export const RESERVE = 64;
 
 /** {@link FitOptions} with every default filled in. */
 export type FullFitOptions = Required<FitOptions>;
@@ -333,7 +331,6 @@ export function fillFitOptions(options: FitOptions): FullFitOptions {
   return {
     maxOutputTokens: Number.POSITIVE_INFINITY,
     estimator: upperBoundEstimator,
-    reserveTokens: DEFAULT_RESERVE,
     toolResultLimits: DEFAULT_TOOL_RESULT_LIMITS,
     maxChunks: 24,
     ...options,
@@ -342,12 +339,12 @@ export function fillFitOptions(options: FitOptions): FullFitOptions {
 
 /** Divides a window: an answer has at most a quarter of it, so that a small model still has room for the prompt. */
 export function roomFor(request: SummaryRequest, options: FullFitOptions): Room {
-  const { contextWindow, maxOutputTokens, reserveTokens } = options;
+  const { contextWindow, maxOutputTokens } = options;
   const output = Math.max(
     1,
     Math.floor(Math.min(request.maxOutputTokens, maxOutputTokens, contextWindow / 4)),
   );
-  return { output, prompt: contextWindow - output - reserveTokens };
+  return { output, prompt: contextWindow - output - RESERVE };
 }
 
 /** Returns the size of a request's prompt by the estimator. */

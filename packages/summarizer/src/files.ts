@@ -415,19 +415,15 @@ class LiteralReader {
 
   #escaped(): string {
     this.#at++;
-    const hex = this.#peek(/u\{[0-9a-fA-F]{1,6}\}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}/y);
+    const hex = this.#skip(/u\{[0-9a-fA-F]{1,6}\}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}/y);
     if (hex === "") {
       const character = this.#code[this.#at] ?? "";
       return character === "\n" ? "" : (ESCAPED[character] ?? character);
     }
-    this.#at += hex.length - 1;
+    // The caller steps over the last character.
+    this.#at--;
     const code = Number.parseInt(hex.replace(/[ux{}]/g, ""), 16);
     return code <= 0x10ffff ? String.fromCodePoint(code) : "";
-  }
-
-  #peek(pattern: RegExp): string {
-    pattern.lastIndex = this.#at;
-    return pattern.exec(this.#code)?.[0] ?? "";
   }
 
   #object(): Record<string, unknown> {

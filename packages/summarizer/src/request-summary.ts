@@ -18,13 +18,10 @@ import {
   attemptsOf,
   describeOmission,
   missingSections,
-  type PlacedMessage,
   type Summarizer,
   type SummaryAnswer,
   type SummaryError,
   type SummaryOmission,
-  type SummaryProgress,
-  type SummaryPurpose,
   type SummaryRequest,
   summaryError,
   toSummarizerError,
@@ -35,30 +32,10 @@ import { addUsage, type TokenEstimator } from "./tokens.ts";
 import { DEFAULT_LIMITS, joinTranscript, renderMessage, renderTranscript } from "./transcript.ts";
 
 /** Request for a summary by any feature. */
-export interface RequestSummaryOptions {
+export interface RequestSummaryOptions extends Omit<SummaryRequest, "messages" | "transcript"> {
   summarizer: Summarizer;
-  /** Purpose for hooks; determines the sections of an extractive summary. */
-  purpose: SummaryPurpose;
-  /** Prompt. */
-  instructions: string;
-  /** Requested headings. Missing ones are in the answer's `missingSections`. */
-  sections: readonly string[];
-  /** Maximum number of tokens of the summary. */
-  maxOutputTokens: number;
-  /** System prompt of the request. Default: {@link SUMMARIZER_SYSTEM_PROMPT}. */
-  systemPrompt?: string;
-  /** Summary to update. Default: a new one is written. */
-  previousSummary?: string;
-  /** Newer messages that another request summarizes. Default: none. */
-  following?: readonly ContextMessage[];
-  /** Additional focus from the user. */
-  customInstructions?: string;
   /** Maximum number of simultaneous requests for parts of one summary. Default 2. A chain uses its own number. */
   concurrency?: number;
-  /** Aborts all requests; the error is then `aborted`. */
-  signal?: AbortSignal;
-  /** Receives the tokens of the answer so far and the elapsed time while it is streamed. */
-  onProgress?: (progress: SummaryProgress) => void;
   /** Receives the request before it is sent, and may change it. */
   onRequest?: (request: SummaryRequest) => SummaryRequest | Promise<SummaryRequest>;
 }
@@ -305,7 +282,11 @@ export async function fitRequest(
     estimator = scaled(options.estimator, (tokens / bound) * DENSITY_MARGIN);
   }
   const learnt = { ...options, estimator };
-  return { ...splitFitting(request, learnt), options: learnt };
+  const { request: trimmed, characters } = trimTask(request, learnt);
+  // Throws if there is no room for notes.
+  roomForNote(trimmed, learnt);
+  const { requests, omitted } = splitRequest(trimmed, learnt);
+  return { requests, omitted: { ...omitted, summaryCharacters: characters }, options: learnt };
 }
 
 /** Returns an estimator with scaled numbers, never larger than the original ones. */
@@ -318,20 +299,17 @@ function scaled(estimator: TokenEstimator, factor: number): TokenEstimator {
   };
 }
 
-/** Splits the request into parts, if there is room for them and for their notes. */
-function splitFitting(request: SummaryRequest, options: FullFitOptions): FittedRequest {
-  const { request: trimmed, characters } = trimTask(request, options);
-  roomForNote(trimmed, options);
-  const { requests, omitted } = splitRequest(trimmed, options);
-  return { requests, omitted: { ...omitted, summaryCharacters: characters } };
-}
-
 /** Yields the whole request, with shorter and shorter tool results; the first one is the unchanged request. */
 function* wholeCandidates(request: SummaryRequest, options: FullFitOptions): Generator<FittedRequest> {
   const { request: trimmed, characters } = trimTask(request, options);
   const { output } = roomFor(request, options);
   for (const [step, limit] of options.toolResultLimits.entries()) {
-    const placed = placeMessages(request, limit);
+    const limits = { ...DEFAULT_LIMITS, toolResultLimit: limit };
+    const placed = request.messages.map((message, index) => ({
+      index,
+      message,
+      ...renderMessage(message, limits),
+    }));
     // The first step uses the caller's transcript unchanged: a hook may have edited it.
     const transcript = step === 0 ? request.transcript : joinTranscript(placed);
     yield {
@@ -339,11 +317,6 @@ function* wholeCandidates(request: SummaryRequest, options: FullFitOptions): Gen
       omitted: { ...describeOmission(placed, new Set(), limit), summaryCharacters: characters },
     };
   }
-}
-
-function placeMessages({ messages }: SummaryRequest, limit: number): PlacedMessage[] {
-  const limits = { ...DEFAULT_LIMITS, toolResultLimit: limit };
-  return messages.map((message, index) => ({ index, message, ...renderMessage(message, limits) }));
 }
 
 /**

@@ -301,19 +301,16 @@ interface ErrorShape {
   type?: unknown;
   code?: unknown;
   errorCode?: unknown;
-  headers?: Partial<HeaderReader>;
+  headers?: HeaderReader;
 }
 
-/** Headers of a response. */
-interface HeaderReader {
-  get(name: string): string | null;
-}
+type HeaderReader = Partial<Pick<Headers, "get">>;
 
 /**
  * Returns the wait in milliseconds: `retry-after-ms`, else `retry-after`, which is a number of seconds or a date;
  * undefined without either.
  */
-function retryAfter(headers: Partial<HeaderReader> | undefined): number | undefined {
+function retryAfter(headers: HeaderReader | undefined): number | undefined {
   if (typeof headers?.get !== "function") return undefined;
   const milliseconds = Number(headers.get("retry-after-ms") ?? Number.NaN);
   if (milliseconds >= 0) return milliseconds;

@@ -292,14 +292,13 @@ function judgedEastern(sentence: string): Judgement | undefined {
   let isStanding = false;
   let isLeading = false;
   let range: [number, number] | undefined;
-  const before = 0;
   for (const { index, 0: clause } of sentence.matchAll(/[^，,、]+/g)) {
     const isNoRule = NO_RULE_EASTERN.test(clause) || OF_ONE_OCCASION.some((pattern) => pattern.test(clause));
     const found = isNoRule ? undefined : kindOfClause(clause);
     if (found || isLeading) {
       const [from, to] = whole(clause);
       // The denied clause comes after the correct one.
-      range ??= /^\s*不是/.test(clause) && before < index ? [before, before] : undefined;
+      range ??= /^\s*不是/.test(clause) && index > 0 ? [0, 0] : undefined;
       range = [
         range?.[0] ?? index + from + (LEAD_EASTERN.exec(clause.slice(from))?.[0].length ?? 0),
         index + to,

@@ -33,7 +33,7 @@ export interface SummaryRequest {
   previousSummary?: string;
   /** Additional focus from the user. */
   customInstructions?: string;
-  /** System prompt of a standalone request, if the feature has its own. */
+  /** System prompt of a standalone request. Default: {@link SUMMARIZER_SYSTEM_PROMPT}. */
   systemPrompt?: string;
   /** Maximum number of tokens of the answer. */
   maxOutputTokens: number;
@@ -196,8 +196,6 @@ const CODES: ReadonlySet<EspalierErrorCode> = new Set<SummaryErrorCode>([
   "failed",
 ]);
 
-const isSummaryCode = (code: EspalierErrorCode): code is SummaryErrorCode => CODES.has(code);
-
 /** Returns whether an error is temporary: the same request may succeed later. */
 export const isPassing = (code: SummaryErrorCode): boolean => PASSING.has(code);
 
@@ -223,16 +221,6 @@ export interface SummaryOmission {
   summaryCharacters: number;
 }
 
-const noOmission = (toolResultLimit: number): SummaryOmission => ({
-  // Recorded in a log: JSON has no Infinity.
-  toolResultLimit: Number.isFinite(toolResultLimit) ? toolResultLimit : null,
-  shortened: [],
-  media: [],
-  dropped: [],
-  chunks: [],
-  summaryCharacters: 0,
-});
-
 /** A message with its index in the request and its rendering. */
 export interface PlacedMessage extends RenderedMessage {
   index: number;
@@ -245,7 +233,15 @@ export function describeOmission(
   dropped: ReadonlySet<number>,
   toolResultLimit: number,
 ): SummaryOmission {
-  const omission = noOmission(toolResultLimit);
+  const omission: SummaryOmission = {
+    // Recorded in a log: JSON has no Infinity.
+    toolResultLimit: Number.isFinite(toolResultLimit) ? toolResultLimit : null,
+    shortened: [],
+    media: [],
+    dropped: [],
+    chunks: [],
+    summaryCharacters: 0,
+  };
   for (const { index, leftOut, media } of placed) {
     if (dropped.has(index)) omission.dropped.push(index);
     else {
@@ -283,9 +279,9 @@ export const afterAttempts = ({ attempts = [] }: SummaryAnswer, name: string, er
  */
 export function toSummarizerError(thrown: unknown, name: string, signal?: AbortSignal): SummaryError {
   if (isSummaryError(thrown)) return thrown;
-  if (thrown instanceof EspalierError && isSummaryCode(thrown.code)) {
+  if (thrown instanceof EspalierError && CODES.has(thrown.code)) {
     const { code, message, usage, retryAfterMs } = thrown;
-    return summaryError(code, message, { cause: thrown.cause, usage, retryAfterMs });
+    return summaryError(code as SummaryErrorCode, message, { cause: thrown.cause, usage, retryAfterMs });
   }
   if (signal?.aborted) return abortError(signal, { cause: thrown });
   const reason = thrown instanceof Error ? thrown.message : String(thrown);
@@ -358,16 +354,13 @@ export function validateSummary(answer: SummaryAnswer, request: Pick<SummaryRequ
     fail("tool-call", `${who} called a tool instead of summarizing; retry.`);
   if (answer.stopReason === "error") fail("failed", `${who} ended its answer with an error; retry.`);
   if (text === "") fail("empty", `${who} returned an empty answer; retry or choose another summarizer.`);
-  if (isWrittenCall(text)) fail("tool-call", `${who} wrote a tool call instead of a summary; retry.`);
+  if (CALL_OBJECT.test(text) || CALL_MARK.test(withoutFences(text)))
+    fail("tool-call", `${who} wrote a tool call instead of a summary; retry.`);
   // A refusal has no headings.
   const hasHeading = missingSections(text, request.sections).length < request.sections.length;
   if (!hasHeading && text.length <= LONGEST_REFUSAL && REFUSAL.test(text)) {
     fail("refused", `${who} refused to summarize ("${text.slice(0, 80)}"); choose another summarizer.`);
   }
-}
-
-function isWrittenCall(text: string): boolean {
-  return CALL_OBJECT.test(text) || CALL_MARK.test(withoutFences(text));
 }
 
 /** Removes fences, because a summary may quote a call in one. */

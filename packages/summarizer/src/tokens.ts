@@ -3,13 +3,12 @@ import {
   type ContextMessage,
   contentBlocks,
   estimateTokens,
-  fieldText,
   IMAGE_TOKENS,
   isFailedAnswer,
   isPicture,
   type Usage,
 } from "@espalier/session-tree";
-import { isHighSurrogate, isLowSurrogate } from "./transcript.ts";
+import { argumentJson, isHighSurrogate, isLowSurrogate } from "./transcript.ts";
 
 /** Estimates numbers of tokens, without a request to a provider. */
 export interface TokenEstimator {
@@ -167,17 +166,12 @@ export function contextTokens(
   for (let index = messages.length - 1; index >= 0; index--) {
     const message = messages[index]!;
     if (message.role === "assistant" && !isFailedAnswer(message) && isTrusted(index)) {
-      const tokens = isUsage(message.usage) ? usageTokens(message.usage) : 0;
+      const tokens = message.usage ? usageTokens(message.usage) : 0;
       if (tokens > 0) return { tokens: tokens + following, usageIndex: index };
     }
     following += estimator.estimate(message);
   }
   return { tokens: following + estimator.overhead, usageIndex: null };
-}
-
-/** Returns whether a usage is valid: session files are not trusted, and a usage may be missing, or not an object. */
-function isUsage(usage: Usage | undefined): usage is Usage {
-  return typeof usage === "object" && usage !== null;
 }
 
 /** Parts of a message: prose, code (calls, results, commands), and the number of images. */
@@ -205,19 +199,17 @@ function messageParts(message: ContextMessage): MessageParts {
     if (block.type === "text") words.push(...texts(block.text));
     else if (block.type === "thinking") parts.prose.push(...texts(block.thinking));
     else if (isPicture(block)) parts.images++;
-    else if (block.type === "toolCall") parts.code.push(...texts(block.name, json(block.arguments)));
+    else if (block.type === "toolCall") parts.code.push(...texts(block.name, argumentJson(block.arguments)));
   }
   if (message.role === "system") {
     parts.prose.push(...texts(...Object.values(message.sections ?? {})));
-    if (message.toolsAdded) parts.code.push(...texts(json(message.toolsAdded)));
+    if (message.toolsAdded) parts.code.push(...texts(argumentJson(message.toolsAdded)));
   }
   return parts;
 }
 
 const texts = (...values: unknown[]): string[] =>
   values.filter((value): value is string => typeof value === "string" && value !== "");
-const json = (value: unknown): string | undefined =>
-  typeof value === "object" ? fieldText(value ?? "null") : JSON.stringify(value);
 
 /**
  * Returns all tokens of a usage: `totalTokens` if the provider reported it, else the sum of its parts. A total of 0

@@ -127,6 +127,10 @@ const ROLE_NAMES = new Map(
   }),
 );
 
+/** Returns the JSON of an argument of a call; undefined for a value without JSON. */
+export const argumentJson = (value: unknown): string | undefined =>
+  typeof value === "object" ? fieldText(value ?? "null") : JSON.stringify(value);
+
 class Lines {
   readonly #limits: RenderLimits;
   readonly #lines: string[] = [];
@@ -150,8 +154,7 @@ class Lines {
     const pairs =
       typeof given === "object" && given !== null ? Object.entries(given) : [["arguments", given]];
     const parts = pairs.map(([name, value]) => {
-      const json = typeof value === "object" ? fieldText(value ?? "null") : JSON.stringify(value);
-      const shown = cut(json ?? "", this.#limits.toolResultLimit);
+      const shown = cut(argumentJson(value) ?? "", this.#limits.toolResultLimit);
       this.#leftOut += shown.leftOut;
       return `${name}=${shown.text}`;
     });

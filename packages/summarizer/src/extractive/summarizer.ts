@@ -377,7 +377,7 @@ function fileLines(facts: Facts, room: number): Line[] {
   addPaths(LABELS.changed, changed.slice(DETAILED_FILES));
   addPaths(LABELS.used, read);
   if (unread.length > 0) texts.push(`${LABELS.unread}${unread.slice(0, UNREAD).map(shown).join(", ")}`);
-  return texts.map((text, order) => ({ text, priority: -order, order }));
+  return listLines("", texts);
 }
 
 /** Assumed share of the session that an earlier summary covers, as for the fifth of compactions at equal distances. */
