@@ -3,19 +3,23 @@ import { dirname } from "node:path";
 import { isRecord, Redactor, redactText } from "@espalier/session-tree";
 import { factsOf, makeFolder, takeFileLease, writeDerived } from "@espalier/session-tree/node";
 import { ScratchSpace } from "../scratch/space.ts";
-import { type ImportOptions, importFile, localAgents, planAgent } from "./import-sessions.ts";
+import {
+  convertedAgents,
+  type ImportOptions,
+  importFile,
+  type LocalAgent,
+  planAgent,
+} from "./import-sessions.ts";
 import { type FoundFile, findFiles, SourceFiles, TemporaryFile } from "./sources.ts";
 import type { ImportReport } from "./write-draft.ts";
 
 /** Options of {@link importChanged}. */
-export interface ImportChangedOptions extends Omit<ImportOptions, "cwd" | "onProgress"> {
+export interface ImportChangedOptions extends Pick<ImportOptions, "store" | "env"> {
   /**
    * File that records size and time of each imported file. It can be rebuilt: when it is missing or invalid, every file
    * is read once more. A lease on it allows only one import at a time.
    */
   record: string;
-  /** Agents whose sessions are imported. Default: those with another format, `claude-code` and `codex`. */
-  agents?: readonly string[];
   /** Returns whether to import a file now. Default: every file. */
   isWanted?: (path: string) => boolean;
   /** Milliseconds to wait while another process imports. Default 0. */
@@ -23,13 +27,13 @@ export interface ImportChangedOptions extends Omit<ImportOptions, "cwd" | "onPro
 }
 
 /**
- * Imports sessions whose files changed since their import, from the folders of their agents; the newest changes come
- * first. Unreadable files are tried again when they change. The import stops when the caller stops reading.
+ * Imports sessions of agents with another format whose files changed since their import, from the folders of these agents;
+ * the newest changes come first. Well-known forms of keys are removed. Unreadable files are tried again when they change. The import stops when the caller stops reading.
  *
  * @throws EspalierError `busy` while another process imports; errors of the store when it cannot be written
  */
 export async function* importChanged(options: ImportChangedOptions): AsyncGenerator<ImportReport, void> {
-  const { store, redact = redactText, record, waitMs = 0 } = options;
+  const { store, record, waitMs = 0 } = options;
   const imported = readRecord(record);
   const changed = changedFiles(options, imported);
   if (changed.length === 0) return;
@@ -37,7 +41,7 @@ export async function* importChanged(options: ImportChangedOptions): AsyncGenera
   const lease = await takeFileLease(record, { waitMs });
   const files = new SourceFiles();
   const scratch = new ScratchSpace(() => new TemporaryFile());
-  const to = { store, redactor: redact ? new Redactor(redact) : undefined, scratch };
+  const to = { store, redactor: new Redactor(redactText), scratch };
   // Another process may have imported some of them meanwhile.
   const done = readRecord(record);
   try {
@@ -45,7 +49,7 @@ export async function* importChanged(options: ImportChangedOptions): AsyncGenera
       for (const file of planAgent(agent, found, files, scratch)) {
         const stamp = stamps.get(file.path);
         if (stamp === undefined || done.get(file.path) === stamp) continue;
-        yield* importFile(file, files, to, options);
+        yield* importFile(file, files, to, {});
         done.set(file.path, stamp);
       }
   } finally {
@@ -58,21 +62,19 @@ export async function* importChanged(options: ImportChangedOptions): AsyncGenera
 
 /** Changed files of one folder; those to which others in the folder refer are imported first. */
 interface ChangedFolder {
-  agent: (typeof localAgents)[number];
+  agent: LocalAgent;
   found: FoundFile[];
   /** Size and time of each file before it was read. */
   stamps: Map<string, string>;
   newest: number;
 }
 
-const WITH_OWN_FORMAT = ["claude-code", "codex"];
-
 function changedFiles(
-  { env = process.env, agents = WITH_OWN_FORMAT, isWanted = () => true }: ImportChangedOptions,
+  { env = process.env, isWanted = () => true }: ImportChangedOptions,
   imported: ReadonlyMap<string, string>,
 ): ChangedFolder[] {
   const folders = new Map<string, ChangedFolder>();
-  for (const agent of localAgents.filter((each) => agents.includes(each.agent)))
+  for (const agent of convertedAgents)
     for (const place of agent.folders(env))
       for (const file of findFiles(place, (path) => agent.isSession(path) && isWanted(path))) {
         const facts = factsOf(file.path);

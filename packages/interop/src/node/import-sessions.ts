@@ -381,6 +381,9 @@ const pi: LocalAgent = {
 /** All agents whose sessions can be imported. */
 export const localAgents: readonly LocalAgent[] = [claudeCode, codex, pi];
 
+/** Agents whose sessions have another format than this program's. */
+export const convertedAgents: readonly LocalAgent[] = [claudeCode, codex];
+
 /** Opens a file; undefined when it cannot be opened. */
 function openOrNothing(path: string, files: SourceFiles): SourceFile | undefined {
   try {
@@ -412,9 +415,8 @@ export interface FoundSessions extends Pick<LocalAgent, "agent" | "title"> {
 }
 
 /**
- * Counts the sessions on this machine that a list shows only after an import: those of Claude Code and Codex. Pi's are
- * listed without an import. Files are counted by their names and never opened. Runs of sub-agents, and files that
- * continue the session of another file, are not counted. An agent without sessions is left out.
+ * Counts the sessions of Claude Code and Codex on this machine; Pi's are listed without an import. Files are counted by
+ * their names and never opened. Runs of sub-agents, and files that continue the session of another file, are not counted. An agent without sessions is left out.
  *
  * @param env environment variables that name the folders of agents
  * @param onUnreadable receives the agent of each folder that cannot be read
@@ -423,7 +425,7 @@ export function foundSessions(
   env: Environment = process.env,
   onUnreadable?: (agent: string) => void,
 ): FoundSessions[] {
-  return [claudeCode, codex].flatMap(({ agent, title, folders, isSession }) => {
+  return convertedAgents.flatMap(({ agent, title, folders, isSession }) => {
     const isCounted = (path: string) =>
       isSession(path) && !isSubAgent(path) && !PART_OF_SESSION.test(basename(path));
     const unreadable: UnreadablePlace[] = [];
