@@ -8,7 +8,7 @@ import {
 } from "@espalier/session-tree";
 import { answerFacts, readAnswerBlock, readBlock } from "../formats/anthropic.ts";
 import { FormatIssues, partsOf, readContent, textsOf } from "../formats/conversation.ts";
-import { type EntryBody, NO_COST } from "../import/entry.ts";
+import { type EntryBody, NO_COST, shortName } from "../import/entry.ts";
 import type { ImportIssues } from "../import/issue.ts";
 import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
 import type { ClaudeCodeFile } from "./file.ts";
@@ -314,7 +314,7 @@ const ENVELOPE: ReadonlySet<string> = new Set(
 /** Converts a line to state of the agent, under its own name, with all its fields except those of the {@link ENVELOPE}. */
 function stateBody(line: Line, name: string): EntryBody {
   const data = Object.fromEntries(Object.entries(line).filter(([field]) => !ENVELOPE.has(field)));
-  return { type: "custom", customType: `claude-code.${shortName(name)}`, data };
+  return { type: "custom", customType: `claude-code.${shortName(name) || "line"}`, data };
 }
 
 /**
@@ -323,7 +323,7 @@ function stateBody(line: Line, name: string): EntryBody {
  */
 function attachmentBody(line: Line, reading: LineReading): EntryBody {
   const attachment = isRecord(line["attachment"]) ? line["attachment"] : {};
-  const name = shortName(textOf(attachment["type"]) ?? "attachment");
+  const name = shortName(textOf(attachment["type"]) ?? "attachment") || "line";
   const content = renderedContent(line["rendered"], reading) ?? queuedPrompt(attachment, reading);
   if (content === undefined) return { type: "custom", customType: `claude-code.${name}`, data: attachment };
   const renderedRole = typeof line["renderedRole"] === "string" ? { renderedRole: line["renderedRole"] } : {};
@@ -348,11 +348,6 @@ function renderedContent(rendered: unknown, reading: LineReading): UserContent |
 function queuedPrompt({ type, prompt }: Line, reading: LineReading): UserContent | undefined {
   const isPrompt = type === "queued_command" && (typeof prompt === "string" || Array.isArray(prompt));
   return isPrompt ? readSaid(prompt, reading) : undefined;
-}
-
-/** Returns a name from the file, at most 64 characters, with `-` for unusual ones; `line` for an empty name. */
-function shortName(name: string): string {
-  return name.replace(/[^\w.-]+/g, "-").slice(0, 64) || "line";
 }
 
 /** Known types of lines that are stored as state. */

@@ -16,7 +16,7 @@ import {
   type UserContent,
 } from "@espalier/session-tree";
 import type { NativeFile, NativeSession, NativeTarget } from "../export/export-native.ts";
-import { isCompactionItem, PATH_DIFFERENCES, type PathItem } from "../export/native-path.ts";
+import { isCompactionItem, leftOutText, PATH_DIFFERENCES, type PathItem } from "../export/native-path.ts";
 import { anthropicNative } from "../formats/anthropic.ts";
 import { uuidFromText, uuidOf, uuidOfLine } from "../import/entry.ts";
 import type { Line } from "./line-facts.ts";
@@ -369,12 +369,7 @@ function saidBlock(block: ContentBlock, answer?: AssistantMessage): object {
   const image = block.type === "image" ? healedImage(block) : undefined;
   if (image?.type === "image")
     return { type: "image", source: { type: "base64", media_type: image.mediaType, data: image.data } };
-  return (
-    image ?? {
-      type: "text",
-      text: `[Content of type ${block.type.replace(/[^\w.-]+/g, "?").slice(0, 64)} left out]`,
-    }
-  );
+  return image ?? { type: "text", text: leftOutText(block) };
 }
 
 function answerBlock(block: AssistantBlock, answer: AssistantMessage): object {

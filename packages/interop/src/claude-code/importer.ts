@@ -121,7 +121,6 @@ function draftOf({ file, sourceId, run = MAIN, parent, prelude = [] }: DraftPart
     *entries(options = {}) {
       leafId = yield* new Conversation(file, run, issues, options).entries(prelude);
     },
-    isElsewhere: () => false,
   };
 }
 

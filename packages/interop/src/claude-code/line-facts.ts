@@ -142,13 +142,9 @@ export const LineKind = {
 /** Returns whether a line of this kind has a position in the tree. */
 export const hasPlace = (kind: number): boolean => kind !== LineKind.aside && kind !== LineKind.repeated;
 
-const PLACED: ReadonlyMap<string, number> = new Map([
-  ["user", LineKind.user],
-  ["assistant", LineKind.assistant],
-  ["system", LineKind.system],
-  ["attachment", LineKind.attachment],
-  ["progress", LineKind.progress],
-]);
+const PLACED: ReadonlyMap<string, number> = new Map(
+  (["user", "assistant", "system", "attachment", "progress"] as const).map((type) => [type, LineKind[type]]),
+);
 
 /**
  * Returns the kind of a line. Lines of users and answers have a position in the tree even without an id; lines of all

@@ -10,7 +10,7 @@ import type { FormatIssues } from "../formats/conversation.ts";
 import { withNative } from "../formats/native.ts";
 import { readArguments, readItemContent, reasoningText } from "../formats/openai.ts";
 import type { KnownEntry } from "../import/draft.ts";
-import { type EntryBody, idFromText, type SourceTime } from "../import/entry.ts";
+import { type EntryBody, idFromText, type SourceTime, shortName } from "../import/entry.ts";
 import { itemText, type RolloutLine, textOf } from "./rollout.ts";
 
 type Fields = Record<string, unknown>;
@@ -413,7 +413,7 @@ function partKinds(payload: Record<string, unknown>): unknown[] | undefined {
 function injectedKind(kind: unknown, part: unknown): string | undefined {
   if (typeof kind === "string" && kind.startsWith("user.")) return undefined;
   if (typeof kind !== "string" || kind === "unknown") return injectedBy(itemText({ content: [part] }));
-  return kind.replace(/[^\w.-]+/g, "-").slice(0, 64);
+  return shortName(kind);
 }
 
 function isPrompt(next: RolloutLine | undefined, text: string): boolean {

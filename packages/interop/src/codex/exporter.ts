@@ -14,7 +14,7 @@ import {
   type Usage,
 } from "@espalier/session-tree";
 import type { NativeFile, NativeSession, NativeTarget } from "../export/export-native.ts";
-import { isCompactionItem, PATH_DIFFERENCES, type PathItem } from "../export/native-path.ts";
+import { isCompactionItem, leftOutText, PATH_DIFFERENCES, type PathItem } from "../export/native-path.ts";
 import { nativeFor } from "../formats/native.ts";
 import { openaiResponsesNative } from "../formats/openai.ts";
 import { uuidOf } from "../import/entry.ts";
@@ -361,11 +361,7 @@ function part(role: string, block: ContentBlock): Fields {
   const image = block.type === "image" && role !== "assistant" ? healedImage(block) : undefined;
   if (image?.type === "image")
     return { type: "input_image", image_url: `data:${image.mediaType};base64,${image.data}` };
-  const text =
-    image?.type === "text"
-      ? image.text
-      : `[Content of type ${block.type.replace(/[^\w.-]+/g, "?").slice(0, 64)} left out]`;
-  return { type, text };
+  return { type, text: image?.type === "text" ? image.text : leftOutText(block) };
 }
 
 /** Tokens of a call. `input_tokens` includes those of the cache. */

@@ -7,7 +7,14 @@ import {
   type SessionImporter,
   type SiblingFiles,
 } from "../import/draft.ts";
-import { type EntryBody, idFromText, NO_TIME, readTime, sessionIdFromSource } from "../import/entry.ts";
+import {
+  type EntryBody,
+  idFromText,
+  NO_TIME,
+  readTime,
+  sessionIdFromSource,
+  shortName,
+} from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
 import { ScratchArea } from "../scratch/space.ts";
 import {
@@ -306,7 +313,8 @@ function takeEvent(history: ThreadHistory, line: LogicalLine): void {
   else if (KEPT_EVENTS.has(type)) history.state(type, payload);
   else {
     if (type === "task_started") history.trail.endRun();
-    history.note("repeats", reasonToLeaveOutEvent(type));
+    const message = `The event \`${shortName(type, "?")}\` is left out: it repeats other lines for the user interface.`;
+    history.note("repeats", message);
   }
 }
 
@@ -377,9 +385,4 @@ function takeCompacted(history: ThreadHistory, line: LogicalLine): void {
   }
   history.flush();
   trail.endRun();
-}
-
-function reasonToLeaveOutEvent(type: string): string {
-  const name = type.replace(/[^\w.-]+/g, "?").slice(0, 64);
-  return `The event \`${name}\` is left out: it repeats other lines for the user interface.`;
 }

@@ -1,5 +1,6 @@
 import { scanLines, skipSpace } from "@espalier/jsonl-stream";
 import { LINE_ISSUES, readSourceLine } from "../import/draft.ts";
+import { shortName } from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
 import {
   type HistoryBase,
@@ -41,7 +42,7 @@ function basesOf(file: RolloutFile, library: RolloutLibrary, issues: ImportIssue
   for (let until = file.base; until; until = bases.at(-1)!.file.base) {
     const base = seen.has(until.segment) ? undefined : library.open(until.segment);
     if (!base) {
-      const message = `The rollout ${shown(until.segment)}, which this one continues, is missing; the rest is imported.`;
+      const message = `The rollout ${shortName(until.segment, "?")}, which this one continues, is missing; the rest is imported.`;
       issues.add("missing-base", null, message);
       break;
     }
@@ -62,7 +63,7 @@ function originalOf(
   const original = library.open(forkedFrom);
   if (original && original.source.path !== file.source.path && !isForkOf(original, file, library))
     return original;
-  const message = `The rollout ${shown(forkedFrom)}, of which this one begins with a copy, is missing: copies keep the time of the copy, and their tokens count once more.`;
+  const message = `The rollout ${shortName(forkedFrom, "?")}, of which this one begins with a copy, is missing: copies keep the time of the copy, and their tokens count once more.`;
   issues.add("missing-base", null, message);
   return undefined;
 }
@@ -93,11 +94,11 @@ function* linesOf(
     end = offset + length + 1;
     if (issue && (line || isImported)) issues.add(issue, isImported ? lineNumber : null, LINE_ISSUES[issue]);
     else if (issue)
-      issues.add("bad-line", null, `A line of the rollout ${shown(file.segment)} cannot be read.`);
+      issues.add("bad-line", null, `A line of the rollout ${shortName(file.segment, "?")} cannot be read.`);
     if (line) yield placed(line, seeds.next(line, lineNumber), lineNumber);
   }
   if (until && end !== until.endOffset) {
-    const message = `The rollout ${shown(file.segment)} does not have the length that this one records; its lines are found by their positions.`;
+    const message = `The rollout ${shortName(file.segment, "?")} does not have the length that this one records; its lines are found by their positions.`;
     issues.add("base-mismatch", null, message);
   }
 }
@@ -120,9 +121,6 @@ function isBehind(
   if (line?.ordinal !== undefined && endOrdinal !== undefined) return line.ordinal >= endOrdinal;
   return offset >= endOffset;
 }
-
-/** Returns an id from the file, at most 64 characters, with `?` for unusual ones. */
-const shown = (id: string): string => id.replace(/[^\w.-]+/g, "?").slice(0, 64);
 
 /** A line in the history of a thread, in any of its files. */
 export interface LogicalLine extends RolloutLine {

@@ -9,6 +9,7 @@ import {
   NO_TIME,
   readTime,
   type SourceTime,
+  shortName,
 } from "../import/entry.ts";
 import type { ImportIssueKind, ImportIssues } from "../import/issue.ts";
 import { type ScratchArea, type ScratchColumn, ScratchTexts } from "../scratch/space.ts";
@@ -89,8 +90,7 @@ export class ThreadHistory {
 
   /** Adds the line as state of the agent. */
   state(name: string, data: unknown): void {
-    const customType = `codex.${name.replace(/[^\w.-]+/g, "-").slice(0, 64)}`;
-    this.write({ type: "custom", customType, data });
+    this.write({ type: "custom", customType: `codex.${shortName(name)}`, data });
   }
 
   /** Adds the line as state, while open usage still waits for its compaction. */

@@ -21,6 +21,7 @@ import {
   validToolName,
 } from "@espalier/session-tree";
 import type { FormatIssues } from "../formats/conversation.ts";
+import { shortName } from "../import/entry.ts";
 import type { ExportSource } from "./source.ts";
 
 /** Rules of another agent's file for the messages of a path. */
@@ -94,6 +95,10 @@ export const PATH_DIFFERENCES = {
     "The id of a call, or the name of its tool, is changed to one that the agent's provider accepts.",
   otherThinking: "Reasoning that only its own provider can read again is left out.",
 };
+
+/** Text in place of a block that the other agent's file cannot have. */
+export const leftOutText = ({ type }: ContentBlock): string =>
+  `[Content of type ${shortName(type, "?")} left out]`;
 
 /** Summary of a compaction whose own an edit left out. Other agents have no compaction without a summary. */
 const NO_SUMMARY = "(The summary was left out.)";

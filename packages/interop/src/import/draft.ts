@@ -57,8 +57,8 @@ export interface SessionDraft {
    * time for the same options, but call it again only after it has ended.
    */
   entries(options?: DraftOptions): Generator<Entry | Uint8Array, void>;
-  /** Returns whether another file has an entry with this id in the same session. */
-  isElsewhere(id: string): boolean;
+  /** Returns whether another file has an entry with this id in the same session. Default: a session has one file. */
+  isElsewhere?(id: string): boolean;
 }
 
 /** Reads the sessions of one agent. Made for one import: it may keep facts of the files that it read. */

@@ -146,6 +146,10 @@ function hashWords(text: string): [number, number, number] {
   return [mixBits(a ^ text.length), mixBits(b ^ a), mixBits(c ^ b)];
 }
 
+/** Returns a name from a source, at most 64 characters, with `mark` for each run of unusual ones. */
+export const shortName = (name: string, mark: "-" | "?" = "-"): string =>
+  name.replace(/[^\w.-]+/g, mark).slice(0, 64);
+
 /** Returns the id that a source gave, if it is valid here; else an id derived from it. */
 export function idFromSource(id: string): string {
   return SOUND_ID.test(id) ? id : idFromText(id);

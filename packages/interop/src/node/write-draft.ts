@@ -271,7 +271,8 @@ async function addMissing(
     return row < 0 ? timeIn(entryOfId(tree, id)?.timestamp) : times.get(row);
   };
   // Several files can belong to one session: the newest one sets its leaf.
-  const isNews = () => timeOf(draft.leafId ?? "") >= timeOf(before ?? "") && draft.isElsewhere(before ?? "");
+  const isNews = () =>
+    timeOf(draft.leafId ?? "") >= timeOf(before ?? "") && draft.isElsewhere?.(before ?? "");
   const target = standsInSource || isNews() ? draft.leafId : before;
   // Copied lines set the leaf themselves.
   if (count > 0 && target !== undefined && target !== leafId) await append(leafLine(target));

@@ -90,7 +90,6 @@ function draftOf(source: SourceFile, header: SessionHeader, scratch: ScratchSpac
         area.close();
       }
     },
-    isElsewhere: () => false,
   };
 }
 
