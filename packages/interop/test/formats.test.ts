@@ -280,3 +280,15 @@ it("imported messages can be appended to a session, and the reopened session has
     { numRuns: 50 },
   );
 });
+
+it.each([
+  [fromAnthropic, { messages: [], tools: [{ type: "bash_20250124", name: "bash" }] }, "server runs"],
+  [fromAnthropic, { messages: [], system: [{ type: "image" }] }, "system prompt is not a text"],
+  [fromOpenaiResponses, { input: [], tools: [{ type: "web_search" }] }, "not a function"],
+  [fromAiSdk, { messages: [], tools: { read: { execute: () => 1 } } }, "names and JSON Schemas only"],
+  [fromAiSdk, [{ role: "system", content: [] }], "system message is not a text"],
+] as const)("%o: %j is left out, and the report says so", (from, request, message) => {
+  const { messages, system, tools, issues } = from(request);
+  expect({ messages, system, tools }).toEqual({ messages: [] });
+  expect(issues.map((issue) => issue.message).join(" ")).toContain(message);
+});

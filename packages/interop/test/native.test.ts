@@ -26,7 +26,9 @@ import { growEntries } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { brokenHistory } from "./broken-history.ts";
-import { imported } from "./import-scratch.ts";
+import { answer as answered, user } from "./claude-code-lines.ts";
+import { message, prompt, Rollout, reasoning } from "./codex-lines.ts";
+import { imported, writeRollout, writeSession } from "./import-scratch.ts";
 import { claudeCodeShape, codexShape } from "./native-lines.ts";
 
 const CORPUS = join(import.meta.dirname, "../../../../shared/corpus");
@@ -506,9 +508,45 @@ describe("a path", () => {
       written(session, agent).report.issues.flatMap(({ kind, field, path, count: times }) =>
         kind === "dropped" ? [[field, path, times]] : [],
       );
-    expect(left("claude-code")).toEqual([["thinking", "a2", 2]]);
+    expect(left("claude-code")).toEqual([
+      ["thinking", "a2", 2],
+      ["reasoning", "a3", 1],
+    ]);
     expect(left("codex")).toEqual([["thinking", "a1", 2]]);
     expect(left("pi")).toEqual([["reasoning", "a3", 1]]);
+  });
+
+  test("of Codex has its own items again in a rollout, and no encrypted part in a file of Pi", async () => {
+    const patch = { type: "custom_tool_call", call_id: "c1", name: "apply_patch", input: "*** Begin" };
+    const told = { type: "agent_message", author: "/root", content: [{ type: "input_text", text: "Done." }] };
+    const blob = { type: "compaction", id: "cmp_1", encrypted_content: "BLOB" };
+    const rollout = new Rollout({ ordinal: 0 })
+      .meta()
+      .turn()
+      .items(prompt("one"), reasoning("", "HIDDEN"), reasoning("Hm.", "SHOWN"), patch)
+      .items({ type: "custom_tool_call_output", call_id: "c1", output: "ok" }, told)
+      .items(message("assistant", "ONE"))
+      .add("compacted", { message: "", replacement_history: [prompt("one"), blob] })
+      .items(prompt("two"), message("assistant", "TWO"));
+    const { session } = await imported(writeRollout(rollout.lines));
+    const items = written(session, "codex").lines.flatMap(({ type, payload }) =>
+      type === "response_item" ? [payload as Line] : [],
+    );
+    expect(items.slice(1, 6)).toMatchObject([
+      { type: "reasoning", summary: [], encrypted_content: "HIDDEN" },
+      { type: "reasoning", summary: [{ text: "Hm." }], encrypted_content: "SHOWN" },
+      patch,
+      { type: "custom_tool_call_output", call_id: "c1" },
+      told,
+    ]);
+    const texts = JSON.stringify(written(session, "codex").lines);
+    expect(texts.match(/BLOB/g)).toHaveLength(1);
+    const { lines, report } = written(session, "pi");
+    expect(JSON.stringify(lines)).not.toMatch(/HIDDEN|SHOWN|BLOB/);
+    expect(report.issues).toMatchObject([{ kind: "dropped", field: "reasoning", count: 2 }]);
+    const other = written(session, "claude-code");
+    expect(JSON.stringify(other.lines)).not.toMatch(/HIDDEN|SHOWN|BLOB/);
+    expect(other.report.issues).toContainEqual(report.issues[0]);
   });
 
   test("keeps the other details of an answer with encrypted reasoning in a file of Pi", async () => {
@@ -519,6 +557,21 @@ describe("a path", () => {
     expect(again[1]).toMatchObject({ details: { note: "mine" } });
     expect(JSON.stringify(again)).not.toContain("SECRET");
     expect(report.issues).toMatchObject([{ kind: "dropped", field: "reasoning", path: "a1" }]);
+  });
+
+  test("has text that only a transcript shows in a file of Claude Code, and nowhere else", async () => {
+    const hidden = user("u2", "a1", "HIDDEN", { isVisibleInTranscriptOnly: true });
+    const { session } = await imported(
+      writeSession([user("u1", null), answered("a1", "u1"), hidden, answered("a2", "u2")]),
+    );
+    expect(written(session, "claude-code").lines[2]).toMatchObject({
+      type: "user",
+      isVisibleInTranscriptOnly: true,
+      message: { content: "HIDDEN" },
+    });
+    const { lines, report } = written(session, "codex");
+    expect(JSON.stringify(lines)).not.toContain("HIDDEN");
+    expect(report.issues.map(({ field }) => field)).toContain("state");
   });
 
   test("counts the entries that have a line in the file", async () => {

@@ -16,7 +16,13 @@ import {
   type UserContent,
 } from "@espalier/session-tree";
 import type { NativeFile, NativeSession, NativeTarget } from "../export/export-native.ts";
-import { isCompactionItem, leftOutText, PATH_DIFFERENCES, type PathItem } from "../export/native-path.ts";
+import {
+  hasEncrypted,
+  isCompactionItem,
+  leftOutText,
+  PATH_DIFFERENCES,
+  type PathItem,
+} from "../export/native-path.ts";
 import { anthropicNative } from "../formats/anthropic.ts";
 import { uuidFromText, uuidOf, uuidOfLine } from "../import/entry.ts";
 import type { Line } from "./line-facts.ts";
@@ -73,20 +79,23 @@ class ClaudeCodeLines implements NativeFile {
   }
 
   *linesOf(item: PathItem): Generator<Line, void> {
+    const { entry, isMade } = item;
+    if (!isMade && hasEncrypted(entry))
+      this.#session.issues.add("dropped", "reasoning", entry.id, PATH_DIFFERENCES.encrypted);
     if (isCompactionItem(item)) {
       yield* this.#compaction(item);
       return;
     }
     const lines = this.#bodies(item);
     if (lines.length === 0) return;
-    const first = item.isMade
-      ? uuidFromText(`${uuidOf(item.entry.id)}/result/${callOf(item.message)}`)
+    const first = isMade
+      ? uuidFromText(`${uuidOf(entry.id)}/result/${callOf(item.message)}`)
       : this.#uuid(item);
     const uuids = lines.map((_, at) => uuidOfLine(first, at));
     this.#uuids.set(item, uuids);
     for (const [at, line] of lines.entries()) {
       for (const { id } of callsIn(line)) this.#callers.set(id, uuids[at]!);
-      const original = at === 0 && !item.isMade ? this.#originOf(item, first) : {};
+      const original = at === 0 && !isMade ? this.#originOf(item, first) : {};
       yield this.#line(item, uuids[at]!, { ...line, ...original });
     }
   }

@@ -94,7 +94,16 @@ export const PATH_DIFFERENCES = {
   renamedCall:
     "The id of a call, or the name of its tool, is changed to one that the agent's provider accepts.",
   otherThinking: "Reasoning that only its own provider can read again is left out.",
+  encrypted: "Reasoning that Codex's provider encrypted is left out.",
 };
+
+/** Returns whether the details of an entry have reasoning, or a summary, that only Codex's provider can read. */
+export function hasEncrypted(entry: Entry): boolean {
+  const { details } = entry as { details?: unknown };
+  if (!isRecord(details)) return false;
+  const { encryptedReasoning, codex } = details;
+  return encryptedReasoning !== undefined || (isRecord(codex) && codex["opaque"] !== undefined);
+}
 
 /** Text in place of a block that the other agent's file cannot have. */
 export const leftOutText = ({ type }: ContentBlock): string =>

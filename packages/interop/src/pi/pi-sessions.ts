@@ -21,7 +21,7 @@ import {
   type UpgradeMemory,
 } from "@espalier/session-tree";
 import type { NativeFile, NativeSession, NativeTarget } from "../export/export-native.ts";
-import { isCompactionItem, type PathItem } from "../export/native-path.ts";
+import { hasEncrypted, isCompactionItem, PATH_DIFFERENCES, type PathItem } from "../export/native-path.ts";
 import {
   countRows,
   firstLines,
@@ -347,32 +347,24 @@ class PiEntries implements NativeFile {
       first > hidden
         ? entry.firstKeptEntryId
         : (items.slice(hidden + 1, at).find((item) => stays.has(item))?.entry.id ?? entry.id);
-    const { details } = entry;
-    const { codex } = isRecord(details) ? details : {};
-    if (isRecord(codex) && "opaque" in codex) {
-      this.#tellSecrets(entry);
-      const { opaque: _opaque, ...rest } = codex;
-      return { ...entry, firstKeptEntryId: firstKept, details: { ...(details as object), codex: rest } };
-    }
-    return entry.firstKeptEntryId === firstKept ? entry : { ...entry, firstKeptEntryId: firstKept };
+    const whole = this.#withoutSecrets(entry);
+    return entry.firstKeptEntryId === firstKept
+      ? whole
+      : ({ ...whole, firstKeptEntryId: firstKept } as Entry);
   }
 
-  /** Removes encrypted reasoning of Codex, which only Codex can use. */
+  /** Removes what Codex's provider encrypted, which only Codex can use. */
   #withoutSecrets(entry: Entry): Entry {
-    const { details } = entry as Entry & { details?: unknown };
-    if (entry.type !== "message" || !isRecord(details) || !("encryptedReasoning" in details)) return entry;
-    this.#tellSecrets(entry);
-    const { encryptedReasoning: _secrets, ...rest } = details;
-    return { ...entry, details: rest } as Entry;
-  }
-
-  #tellSecrets({ id }: Entry): void {
-    this.#session.issues.add(
-      "dropped",
-      "reasoning",
-      id,
-      "Reasoning that Codex's provider encrypted is left out.",
-    );
+    if (!hasEncrypted(entry)) return entry;
+    this.#session.issues.add("dropped", "reasoning", entry.id, PATH_DIFFERENCES.encrypted);
+    const {
+      encryptedReasoning: _secrets,
+      codex,
+      ...rest
+    } = (entry as Entry & { details: Record<string, unknown> }).details;
+    if (!isRecord(codex)) return { ...entry, details: rest } as Entry;
+    const { opaque: _opaque, ...record } = codex;
+    return { ...entry, details: { ...rest, codex: record } } as Entry;
   }
 
   /** Yields the labels and the name. */
