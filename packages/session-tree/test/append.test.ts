@@ -149,6 +149,18 @@ describe("a move of the leaf", () => {
     expect(readAsPi(Buffer.from(view.read(0, view.size)).toString()).messages).toHaveLength(2);
   });
 
+  test("can name an entry of its own batch, but not a label of it", async () => {
+    const { session } = await growTree("u1 > a1");
+    const first = { ...said("one"), id: "first" };
+    const move = leaf.of({ targetId: "first", parentId: "first" });
+    await session.append([first, said("two"), move]);
+    expect((await reopened(session)).leafId).toBe("first");
+    const tag = { ...label.of({ targetId: "u1", label: "x" }), id: "tag" };
+    await expect(session.append([tag, leaf.of({ targetId: "tag", parentId: "tag" })])).rejects.toMatchObject({
+      code: "invalid-entry",
+    });
+  });
+
   test("to its current position writes nothing", async () => {
     const { session } = await growTree("u1 > a1 > l1(u1 x)");
     const { size } = await session.log.load();

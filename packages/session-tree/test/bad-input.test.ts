@@ -169,6 +169,7 @@ describe("an entry that cannot be appended", () => {
     ["an unknown parent", { ...hello, parentId: "nobody" }, "unknown-parent"],
     ["an id that is taken", { ...hello, id: "u10001" }, "duplicate-id"],
     ["an empty id", { ...hello, id: "" }, "invalid-entry"],
+    ["a parent that is no id", { ...hello, parentId: 7 }, "invalid-entry"],
     ["no type", { ...hello, type: undefined }, "invalid-entry"],
     ["the type of a header", { type: "session", version: 3 }, "invalid-entry"],
     ["a message without a role", { type: "message", message: {} }, "invalid-entry"],

@@ -459,3 +459,11 @@ test.each([
     message: "This header is after another header or an entry, so it does not count.",
   });
 });
+
+test("a line whose parent is no id is reported and does not count", () => {
+  const [line] = growEntries("u1").map((entry) => JSON.stringify(entry));
+  const tree = new Tree(bytesView(bytesOf([HEADER, line!.replace("null", "7"), ""].join("\n"))));
+  expect(tree.issues).toMatchObject([{ kind: "corrupt", line: 2 }]);
+  expect(tree.issues[0]!.message).toContain("The `parentId` is neither an id nor null");
+  expect(tree.length).toBe(0);
+});

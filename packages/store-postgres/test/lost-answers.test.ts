@@ -93,6 +93,27 @@ test("a fork inside the database whose creation was committed without an answer 
   await store.close();
 });
 
+test("an append at the expected leaf that was committed without an answer is written once", async () => {
+  const database = shared.open();
+  let isLost = false;
+  const store = postgresStore(
+    like(database, {
+      async query(statement, values) {
+        const rows = await database.query(statement, values);
+        if (isLost || statement.name !== "espalier-insert") return rows as never;
+        isLost = true;
+        throw lost();
+      },
+    }),
+    freshNamespace(),
+  );
+  const session = await SessionTree.open(await store.create(header("s1"), [line("a")]));
+  const [entry] = await session.append(custom.of({ customType: "test" }), { ifLeaf: "a" });
+  expect(isLost).toBe(true);
+  expect(idsOf(await session.load())).toEqual(["a", entry!.id]);
+  await store.close();
+});
+
 test("a session of an old format that was upgraded without an answer continues", async () => {
   const store = postgresStore(losing(shared.open()), freshNamespace());
   const old = `{"type":"session","id":"old","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/garden"}`;

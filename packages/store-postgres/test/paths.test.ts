@@ -187,3 +187,22 @@ test("a context is read without the rest of the session, and an append reads no 
   expect(session.window.entries.map(({ id }) => id)).not.toContain(first!.id);
   expect(session.log.view).toBe(undefined);
 });
+
+test("a list of several pages has every session once, the last written first", async () => {
+  const store = postgresStore(shared.open(), freshNamespace());
+  const names = Array.from({ length: 260 }, (_, at) => `s${at}`);
+  for (const name of names) await store.create(header(name));
+  const listed: string[] = [];
+  for await (const { id } of store.list()) listed.push(id);
+  expect(listed).toEqual(names.reverse());
+  await store.close();
+});
+
+test("a name that is too long for a key is refused", async () => {
+  const store = postgresStore(shared.open(), freshNamespace());
+  await expect(store.create(header("s1"), [], "x".repeat(257))).rejects.toMatchObject({
+    code: "invalid-entry",
+    message: "The name of a session in a database has 1 to 256 characters; give it another one.",
+  });
+  await store.close();
+});

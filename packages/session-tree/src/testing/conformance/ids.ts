@@ -55,6 +55,12 @@ export function idConformance({ test, expect }: Trial): void {
     await expect(store.create(header("s1"))).rejects.toMatchObject({ code: "exists" });
   });
 
+  test("an id that several sessions have, under other names, is ambiguous", async (store) => {
+    const { ref } = await store.create(header("s0"));
+    for (const name of ["one", "two"]) await store.create(header("s1"), [], renamed(ref, "s0", name));
+    await expect(store.open("s1", "read")).rejects.toMatchObject({ code: "ambiguous" });
+  });
+
   test("of many calls that create a session with one id at once, exactly one succeeds", async (store) => {
     const made = await Promise.all(
       Array.from({ length: 8 }, (_, at) =>

@@ -87,6 +87,9 @@ export function leaseConformance({ test, expect }: Trial): void {
 
   test("a session that does not exist cannot be leased", async (store) => {
     await expect(store.lease("nobody")).rejects.toMatchObject({ code: "not-found" });
+    const { ref } = await store.create(header("s1"));
+    await store.delete({ file: ref });
+    await expect(store.lease({ file: ref })).rejects.toMatchObject({ code: "not-found" });
   });
 
   test("a flush resolves, even if there is nothing to sync", async (store) => {
