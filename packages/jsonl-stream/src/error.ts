@@ -206,8 +206,8 @@ export interface LeaseHolder {
   since: string;
 }
 
-/** Tokens that a provider billed, in the shape of `Usage` in a session. */
-export interface BilledUsage {
+/** Usage billed for one model call. Counts are in tokens, `cost` is in US dollars. */
+export interface Usage {
   /** Tokens of the prompt that did not come from the provider's cache. */
   input: number;
   /** Tokens of the answer, thinking included. */
@@ -218,7 +218,7 @@ export interface BilledUsage {
   cacheWrite: number;
   /** Sum of the four counts; absent when the provider gave no sum. */
   totalTokens?: number;
-  /** US dollars of each part; absent when the prices are unknown. */
+  /** US dollars; absent when the prices were unknown. */
   cost?: Partial<Record<"input" | "output" | "cacheRead" | "cacheWrite" | "total", number>>;
 }
 
@@ -229,7 +229,7 @@ export interface FailedAttempt {
   code: SummaryErrorCode;
   message: string;
   /** Billed tokens; absent when none were billed, or the provider did not report them. */
-  usage?: BilledUsage;
+  usage?: Usage;
 }
 
 /** Options of an {@link EspalierError}: its cause, and the fields that belong to its code. */
@@ -262,7 +262,7 @@ export class EspalierError extends Error {
   /** Size of each part that cannot shrink, in tokens; in bytes for `over-bytes`. */
   declare readonly breakdown?: Readonly<Record<string, number>> | undefined;
   /** Tokens that were billed in all attempts although no result was kept. */
-  declare readonly usage?: BilledUsage | undefined;
+  declare readonly usage?: Usage | undefined;
   /** Requests for a summary that failed, oldest first; defined for every error of a summary. */
   declare readonly attempts?: readonly FailedAttempt[] | undefined;
   /** Pause that the provider requests, in milliseconds. */

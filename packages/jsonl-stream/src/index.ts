@@ -1,5 +1,4 @@
 export {
-  type BilledUsage,
   type CompactionErrorCode,
   type DatabaseErrorCode,
   EspalierError,
@@ -10,6 +9,7 @@ export {
   type LogErrorCode,
   type SessionErrorCode,
   type SummaryErrorCode,
+  type Usage,
 } from "./error.ts";
 export {
   checkJson,
@@ -32,7 +32,6 @@ export {
 } from "./lines.ts";
 export {
   type BackwardLineVisitor,
-  type BackwardOptions,
   type ByteView,
   bytesView,
   type ForwardOptions,
@@ -43,5 +42,6 @@ export {
   type LineFinder,
   type LineVisitor,
   NewlineFinder,
+  type ScanOptions,
   scanLines,
 } from "./scan.ts";

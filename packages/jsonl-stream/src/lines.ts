@@ -22,12 +22,12 @@ export function jsonText(value: unknown, space?: number): string {
  * element by element, so that a long list is never in memory. Undefined fields are left out; undefined elements become
  * null.
  *
- * @param line "\n" for a line for each field and each element; default: all on one line
+ * @param line "\n" for a line for each field and each element; empty for all on one line
  * @param text JSON text of a field or an element; default: {@link jsonText}
  */
 export function* jsonPieces(
   value: object,
-  line = "",
+  line: string,
   text: (value: unknown) => string = jsonText,
 ): Generator<string> {
   const [open, close] = isIterable(value) ? ["[", "]"] : ["{", "}"];
@@ -102,8 +102,6 @@ export interface LineProblem {
   kind: "blank" | "invalid-utf8" | "invalid-json" | "nul-bytes" | "too-long";
   /** One sentence for people. */
   message: string;
-  /** Bytes of the line. */
-  length: number;
 }
 
 /** Value of a line, or the reason why it has none. */
@@ -122,23 +120,24 @@ const MESSAGES: Record<LineProblem["kind"], string> = {
 
 /** Returns the JSON value of one line, or its problem. `bytes` can include a BOM, a CR and the newline. Does not throw. */
 export function parseLine(bytes: Uint8Array): ParsedLine {
-  if (bytes.length === 0) return problem("blank", bytes);
-  if (bytes.length > LONGEST_PARSED) return problem("too-long", bytes);
+  if (bytes.length === 0) return problem("blank");
+  if (bytes.length > LONGEST_PARSED) return problem("too-long");
   const start = contentStart(bytes, 0, bytes.length);
   const text = decodeText(start === 0 ? bytes : bytes.subarray(start));
-  if (text === undefined) return problem(bytes.includes(0) ? "nul-bytes" : "invalid-utf8", bytes);
+  if (text === undefined) return problem(bytes.includes(0) ? "nul-bytes" : "invalid-utf8");
   try {
     return { ok: true, value: JSON.parse(text) };
   } catch {
     // The parser's own message is not used, because it quotes the line.
-    if (/^[ \t\r\n]*$/.test(text)) return problem("blank", bytes);
-    return problem(bytes.includes(0) ? "nul-bytes" : "invalid-json", bytes);
+    if (/^[ \t\r\n]*$/.test(text)) return problem("blank");
+    return problem(bytes.includes(0) ? "nul-bytes" : "invalid-json");
   }
 }
 
-function problem(kind: LineProblem["kind"], { length }: Uint8Array): ParsedLine {
-  return { ok: false, problem: { kind, message: MESSAGES[kind], length } };
-}
+const problem = (kind: LineProblem["kind"]): ParsedLine => ({
+  ok: false,
+  problem: { kind, message: MESSAGES[kind] },
+});
 
 const CARRIAGE_RETURN = 13;
 
@@ -202,7 +201,7 @@ export interface Salvaged {
  * Linear, with one attempt to parse, for any content of the line: read from the end, the quotes and brackets of a JSON
  * object or array determine the only possible beginning.
  */
-export function salvageLine(bytes: Uint8Array, marker = '{"type":'): Salvaged | undefined {
+export function salvageLine(bytes: Uint8Array, marker: string): Salvaged | undefined {
   const start = startOfLastValue(bytes);
   if (start < 0 || !startsWith(bytes, start, marker)) return undefined;
   const parsed = parseLine(bytes.subarray(start));
@@ -466,7 +465,6 @@ export function checkJson(value: unknown, limits: LineLimits = {}): void {
   }
 }
 
-/** Returns the error for a line longer than the limit `bytes`. */
 function lineTooLong(bytes: number): EspalierError {
   return new EspalierError(
     "line-too-long",

@@ -2,7 +2,7 @@ import { EspalierError } from "./error.ts";
 import { contentEnd, contentStart } from "./lines.ts";
 
 /** Options of reading lines. */
-interface ScanOptions {
+export interface ScanOptions {
   /** Bytes read at once. Default 1 MiB; sizes from 64 KiB to 4 MiB were equally fast. */
   blockSize?: number;
   /**
@@ -107,14 +107,6 @@ export function* scanLines(view: ByteView, options: ForwardOptions = {}): Genera
   }
 }
 
-/** Options of a walk backward. */
-export interface BackwardOptions extends ScanOptions {
-  /** Byte offset at which the walk begins: the one after a line's newline. Default, and at most: the view's size. */
-  from?: number;
-  /** Byte offset at which the walk ends: the first byte of the last line that is visited. Default 0. */
-  to?: number;
-}
-
 /** Receives one line, like a {@link LineVisitor}, but without the line's number, which is not known. */
 export type BackwardLineVisitor = (
   block: Uint8Array,
@@ -134,7 +126,7 @@ export type BackwardLineVisitor = (
 export function forEachLineBackward(
   view: ByteView,
   visit: BackwardLineVisitor,
-  options: BackwardOptions = {},
+  options: ScanOptions = {},
 ): void {
   const window = new BackwardWindow(view, options);
   try {
@@ -288,7 +280,7 @@ class ForwardWindow extends LineWindow {
 }
 
 /**
- * The window `[start, end)` of the block, moved from the end of a range to its beginning. The block is filled from its
+ * The window `[start, end)` of the block, moved from the end of a view to its beginning. The block is filled from its
  * right end, and an incomplete line at its beginning is moved there.
  */
 class BackwardWindow extends LineWindow {
@@ -297,14 +289,10 @@ class BackwardWindow extends LineWindow {
   #low: number;
   /** Offset in the view of the last read: of the used bytes. */
   #position: number;
-  readonly #first: number;
 
-  constructor(view: ByteView, options: BackwardOptions) {
-    const first = Math.max(0, options.to ?? 0);
-    const position = Math.min(options.from ?? view.size, view.size);
-    super(view, position - first, options);
-    this.#position = position;
-    this.#first = first;
+  constructor(view: ByteView, options: ScanOptions) {
+    super(view, view.size, options);
+    this.#position = view.size;
     this.#low = this.start = this.end = this.block.length;
   }
 
@@ -322,9 +310,9 @@ class BackwardWindow extends LineWindow {
   }
 
   #findStart(): number {
-    while (this.#position > this.#first) {
+    while (this.#position > 0) {
       if (this.#low === 0 && !this.#grow()) return this.#cut();
-      const room = Math.min(this.#low, this.#position - this.#first, this.blockSize);
+      const room = Math.min(this.#low, this.#position, this.blockSize);
       const fresh = this.bytes.subarray(this.#low - room, this.#low);
       fill(this.view, this.#position - room, fresh);
       // The last byte in use ends the last line or belongs to it, so it cannot be the newline before a window.
@@ -349,8 +337,8 @@ class BackwardWindow extends LineWindow {
   #cut(): number {
     this.cutTerminated = this.block[this.end - 1] === LINE_FEED;
     const scratch = searchable(new Uint8Array(this.blockSize));
-    for (let found = -1; this.#position > this.#first && found < 0; ) {
-      const part = scratch.subarray(0, Math.min(scratch.length, this.#position - this.#first));
+    for (let found = -1; this.#position > 0 && found < 0; ) {
+      const part = scratch.subarray(0, Math.min(scratch.length, this.#position));
       fill(this.view, this.#position - part.length, part);
       found = part.lastIndexOf(LINE_FEED);
       this.#position -= part.length - (found + 1);

@@ -3,7 +3,6 @@ import {
   closeSync,
   openSync,
   readFileSync,
-  statSync,
   truncateSync,
   writeFileSync,
   writeSync,
@@ -12,14 +11,14 @@ import { type ByteView, encodeLines, scanLines } from "@espalier/jsonl-stream";
 import { type AppendFile, type FileCalls, nodeFileCalls, openAppendFile } from "@espalier/jsonl-stream/node";
 import { describe, expect, test } from "vitest";
 import { failure } from "./failure.ts";
-import { temporaryFolder } from "./temporary-folder.ts";
+import { existing, temporaryFolder } from "./temporary-folder.ts";
 
 const { path } = temporaryFolder();
 
 const contents = (view: ByteView): string[] =>
   [...scanLines(view)].map(({ bytes }) => Buffer.from(bytes).toString());
 const write = (file: string, calls?: FileCalls): AppendFile =>
-  openAppendFile(file, { mode: "write", create: true, ...(calls && { calls }) });
+  openAppendFile(existing(file), { mode: "write", ...(calls && { calls }) });
 
 /** File calls in which another writer is always just ahead: `before` runs right before each write. */
 const withRival = (before: (attempt: number) => void): FileCalls => {
@@ -307,33 +306,6 @@ describe("writes that fail", () => {
 });
 
 describe("syncing", () => {
-  test("syncs the file, and the folder once after creating the file", () => {
-    const name = path();
-    const synced: string[] = [];
-    const calls: FileCalls = {
-      ...nodeFileCalls,
-      fdatasyncSync: (fd) => {
-        synced.push("file");
-        nodeFileCalls.fdatasyncSync(fd);
-      },
-      fsyncSync: (fd) => {
-        synced.push("folder");
-        nodeFileCalls.fsyncSync(fd);
-      },
-    };
-    const file = write(name, calls);
-    file.append(encodeLines(["one"]));
-    file.sync();
-    file.sync();
-    expect(synced).toEqual(["file", "folder", "file"]);
-    file.close();
-    synced.length = 0;
-    const again = write(name, calls);
-    again.sync();
-    expect(synced).toEqual(["file"]);
-    again.close();
-  });
-
   test("fails permanently after one failure, until the file is reopened", () => {
     const name = path();
     let failing = true;
@@ -358,17 +330,6 @@ describe("syncing", () => {
     again.close();
     expect(readFileSync(name, "utf8")).toBe("one\ntwo\n");
   });
-});
-
-test("a file created here is 0600, under any umask", () => {
-  const name = path();
-  const mask = process.umask(0);
-  try {
-    write(name).close();
-  } finally {
-    process.umask(mask);
-  }
-  expect(statSync(name).mode & 0o777).toBe(0o600);
 });
 
 test("a descriptor that another process opened earlier still sees its lines", () => {

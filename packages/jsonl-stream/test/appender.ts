@@ -9,7 +9,7 @@ const [path, writer, count, largest] = process.argv.slice(2) as [string, string,
 // Bytes are prepared, so that a process that is killed is most likely killed while it writes.
 const text = Buffer.alloc(Number(largest), "x");
 const end = Buffer.from('"}\n');
-const file = openAppendFile(path, { mode: "write", create: true });
+const file = openAppendFile(path, { mode: "write" });
 writeSync(1, "ready\n");
 readSync(0, new Uint8Array(1));
 for (let n = 0; n < Number(count); n += 1) {

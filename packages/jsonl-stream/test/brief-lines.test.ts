@@ -4,7 +4,7 @@ import { encodeBriefly, openAppendFile } from "@espalier/jsonl-stream/node";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { failure } from "./failure.ts";
-import { temporaryFolder } from "./temporary-folder.ts";
+import { existing, temporaryFolder } from "./temporary-folder.ts";
 
 const { path } = temporaryFolder();
 
@@ -26,7 +26,7 @@ describe("lines encoded into reused memory", () => {
 
   test("leave no data in a file that remembers its end", () => {
     const name = path();
-    const file = openAppendFile(name, { mode: "write", create: true });
+    const file = openAppendFile(existing(name), { mode: "write" });
     file.append(encodeBriefly(["a line of its own, longer than what is remembered"]));
     encodeBriefly(["another line, which is never written, in the same memory"]);
     appendFileSync(name, "rival\n");

@@ -2,7 +2,7 @@ import { closeSync, fstatSync, openSync } from "node:fs";
 import { encodeLines } from "@espalier/jsonl-stream";
 import { type AppendFile, type FileCalls, nodeFileCalls, openAppendFile } from "@espalier/jsonl-stream/node";
 import { expect, test } from "vitest";
-import { temporaryFolder } from "./temporary-folder.ts";
+import { existing, temporaryFolder } from "./temporary-folder.ts";
 
 const { path } = temporaryFolder();
 
@@ -18,7 +18,7 @@ function slowFile(): { file: AppendFile; begun: () => number; end: (error?: Erro
         open.push({ resolve, reject });
       }),
   };
-  const file = openAppendFile(path(), { mode: "write", create: true, calls });
+  const file = openAppendFile(existing(path()), { mode: "write", calls });
   return {
     file,
     begun: () => begun,
@@ -79,7 +79,7 @@ test("a sync that a signal interrupted is repeated", async () => {
       return nodeFileCalls.fdatasync(fd);
     },
   };
-  const file = openAppendFile(path(), { mode: "write", create: true, calls });
+  const file = openAppendFile(existing(path()), { mode: "write", calls });
   file.append(encodeLines(["a"]));
   await file.synced();
   expect(count).toBe(3);
@@ -97,7 +97,7 @@ test("closing keeps the descriptor for a running sync, and no longer", async () 
       return nodeFileCalls.fdatasync(fd);
     },
   };
-  const file = openAppendFile(path(), { mode: "write", create: true, calls });
+  const file = openAppendFile(existing(path()), { mode: "write", calls });
   file.append(encodeLines(["a"]));
   const waiting = file.synced();
   file.close();
@@ -111,7 +111,7 @@ test("closing keeps the descriptor for a running sync, and no longer", async () 
 
 test("nothing is synced for a file opened for reading", async () => {
   const name = path();
-  openAppendFile(name, { mode: "write", create: true }).close();
+  openAppendFile(existing(name), { mode: "write" }).close();
   const file = openAppendFile(name, { mode: "read" });
   await expect(file.synced()).rejects.toMatchObject({ code: "read-only" });
   file.close();

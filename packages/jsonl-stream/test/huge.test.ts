@@ -48,7 +48,10 @@ test("offsets beyond 4 GiB are exact", () => {
   const offsets: number[] = [];
   const from = view.size - 3 * lineLength;
   forEachLine(view, (_block, _start, _end, offset) => void offsets.push(offset), { from });
-  forEachLineBackward(view, (_block, _start, _end, offset) => void offsets.push(offset), { to: from });
+  forEachLineBackward(view, (_block, _start, _end, offset) => {
+    offsets.push(offset);
+    return offset > from && undefined;
+  });
   const [one, two, three] = [from, from + lineLength, from + 2 * lineLength];
   expect(offsets).toEqual([one, two, three, three, two, one]);
 });
@@ -98,5 +101,5 @@ test("a file without newlines is cut instead of filling the memory", () => {
 
 test("a line longer than the longest string is a problem, and does not crash", () => {
   const parsed = parseLine(new Uint8Array(LONGEST_PARSED + 1));
-  expect(parsed).toMatchObject({ ok: false, problem: { kind: "too-long", length: LONGEST_PARSED + 1 } });
+  expect(parsed).toMatchObject({ ok: false, problem: { kind: "too-long" } });
 });

@@ -70,7 +70,6 @@ describe("parsing a line", () => {
       const parsed = parseLine(bytes(line));
       expect(parsed.ok).toBe(false);
       expect(JSON.stringify(parsed)).not.toContain(secret);
-      expect(parsed).toMatchObject({ problem: { length: bytes(line).length } });
     }
   });
 

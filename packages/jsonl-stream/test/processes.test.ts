@@ -6,7 +6,7 @@ import { encodeLines, parseLine, salvageLine, scanLines } from "@espalier/jsonl-
 import { openAppendFile, openView } from "@espalier/jsonl-stream/node";
 import { buildSync } from "esbuild";
 import { expect, test } from "vitest";
-import { temporaryFolder } from "./temporary-folder.ts";
+import { existing, temporaryFolder } from "./temporary-folder.ts";
 
 const { path } = temporaryFolder();
 const program = path("appender.mjs");
@@ -75,7 +75,7 @@ function readAll(file: string): Reading {
 
 test("two processes that append at once lose and tear nothing, and a reader sees only whole lines", async () => {
   const file = path("two.jsonl");
-  const reader = openAppendFile(file, { mode: "write", create: true });
+  const reader = openAppendFile(existing(file), { mode: "write" });
   const appenders = ["left", "right"].map((writer) => startAppender(file, writer, 500, 20_000));
   await Promise.all(appenders.map(({ ready }) => ready));
   for (const { begin } of appenders) begin();
@@ -109,7 +109,7 @@ test("two processes that append at once lose and tear nothing, and a reader sees
 
 test("a process killed during appends loses nothing acknowledged, and neither does a running process", async () => {
   const file = path("killed.jsonl");
-  const neighbour = openAppendFile(file, { mode: "write", create: true });
+  const neighbour = openAppendFile(existing(file), { mode: "write" });
   const acked: string[] = [];
   for (let round = 0; round < 20; round += 1) {
     const appender = startAppender(file, `w${round}`, 1_000_000, 1_000_000);

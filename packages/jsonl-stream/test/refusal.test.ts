@@ -26,10 +26,10 @@ import {
 } from "@espalier/jsonl-stream/node";
 import { describe, expect, test } from "vitest";
 import { failure } from "./failure.ts";
-import { temporaryFolder } from "./temporary-folder.ts";
+import { existing, temporaryFolder } from "./temporary-folder.ts";
 
 const { path } = temporaryFolder();
-const write = (file: string): unknown => openAppendFile(file, { mode: "write", create: true });
+const write = (file: string): unknown => openAppendFile(file, { mode: "write" });
 const read = (file: string): unknown => openAppendFile(file, { mode: "read" });
 const makeFifo = (name: string): unknown => execFileSync("sh", ["-c", 'mkfifo "$0"', name]);
 const doors = [write, read, openView];
@@ -127,30 +127,14 @@ describe("a path that is not a regular file of the user is refused in one senten
     file.close();
   });
 
-  test("a missing file, unless it is to be created", () => {
+  test("a missing file", () => {
     expect(failure(() => openAppendFile(path("missing"), { mode: "write" })).code).toBe("not-found");
-    expect(failure(() => openAppendFile(path("missing"), { mode: "read", create: true })).code).toBe(
-      "not-found",
-    );
+    expect(failure(() => openAppendFile(path("missing"), { mode: "read" })).code).toBe("not-found");
     expect(failure(() => openView(path("missing"))).code).toBe("not-found");
     expect(failure(() => write(path("missing/file"))).code).toBe("not-found");
     writeFileSync(path("file"), "");
     for (const open of doors) expect(failure(() => open(path("file/file"))).code).toBe("not-found");
     expect(existsSync(path("missing"))).toBe(false);
-  });
-
-  test("a file that another process creates at the same moment is opened", () => {
-    const name = path();
-    const calls: FileCalls = {
-      ...nodeFileCalls,
-      openSync(file, flags, mode) {
-        if (!existsSync(file)) writeFileSync(file, "his\n");
-        return nodeFileCalls.openSync(file, flags, mode);
-      },
-    };
-    const file = openAppendFile(name, { mode: "write", create: true, calls });
-    expect(file.append(encodeLines(["ours"])).offset).toBe(4);
-    file.close();
   });
 
   test("missing rights are reported with the cure", () => {
@@ -176,7 +160,7 @@ describe("a path that is not a regular file of the user is refused in one senten
 describe("a file that changed since it was opened is not written to", () => {
   const opened = (): { name: string; append: () => unknown; takeIn: () => unknown } => {
     const name = path();
-    const file = openAppendFile(name, { mode: "write", create: true });
+    const file = openAppendFile(existing(name), { mode: "write" });
     file.append(encodeLines(["one", "two"]));
     return { name, append: () => file.append(encodeLines(["three"])), takeIn: () => file.takeIn() };
   };
@@ -237,7 +221,7 @@ describe("a file that changed since it was opened is not written to", () => {
 
   test("if it was rewritten in place with as many bytes directly after a sync", async () => {
     const name = path();
-    const file = openAppendFile(name, { mode: "write", create: true });
+    const file = openAppendFile(existing(name), { mode: "write" });
     file.append(encodeLines(["one", "two"]));
     await file.synced();
     await new Promise((resolve) => setTimeout(resolve, 20));
@@ -248,7 +232,7 @@ describe("a file that changed since it was opened is not written to", () => {
   test("if it was rewritten in place with the same end and more bytes after it", () => {
     const name = path();
     const lines = Array.from({ length: 40 }, (_, at) => `line ${at} ${"x".repeat(60)}`);
-    const file = openAppendFile(name, { mode: "write", create: true });
+    const file = openAppendFile(existing(name), { mode: "write" });
     file.append(encodeLines(lines));
     file.close();
     for (const place of [0, 21]) {
@@ -280,7 +264,7 @@ describe("a file that changed since it was opened is not written to", () => {
           return (nodeFileCalls[call] as (...args: never[]) => unknown)(...args);
         },
       };
-      const file = openAppendFile(name, { mode: "write", create: true, calls });
+      const file = openAppendFile(existing(name), { mode: "write", calls });
       isStale = true;
       expect(failure(() => file.append(encodeLines(["one"]))).code).toBe("removed");
       isStale = false;
@@ -314,7 +298,7 @@ test("a failed close is reported by name, and an interrupted close counts as a c
     if (expected) expect(failure(make).code).toBe(expected);
     else make();
     expect(existsSync(name)).toBe(expected === undefined);
-    const file = openAppendFile(path(), { mode: "write", create: true, calls });
+    const file = openAppendFile(existing(path()), { mode: "write", calls });
     if (expected) expect(failure(() => file.close()).code).toBe(expected);
     else file.close();
   }

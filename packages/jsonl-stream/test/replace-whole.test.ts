@@ -22,6 +22,9 @@ const beside = (file: string): string[] => readdirSync(dirname(file)).sort();
 
 const { path } = temporaryFolder();
 
+/** Size of the original, in bytes. */
+const expectedSize = 4;
+
 /** A file `session.jsonl` in a folder of its own. */
 function original(): { name: string; keepAs: string } {
   const folder = path();
@@ -35,7 +38,7 @@ test("the original stays, as the same file under its other name", () => {
   const { name, keepAs } = original();
   const { ino } = statSync(name);
   chmodSync(name, 0o640);
-  replaceWhole(name, chunks("new", "\n"), { keepAs });
+  replaceWhole(name, chunks("new", "\n"), { keepAs, expectedSize });
   expect([text(name), text(keepAs), statSync(keepAs).ino]).toEqual(["new\n", "old\n", ino]);
   expect(statSync(name).mode & 0o777).toBe(0o640);
   expect(beside(name)).toEqual(["session.jsonl", "session.jsonl.v1"]);
@@ -46,7 +49,7 @@ test.each([...failures, ["renaming", () => ({ renameSync: refuse("EIO") })] as c
   (_name, broken) => {
     const { name, keepAs } = original();
     const run = (calls: Partial<FileCalls>): void =>
-      replaceWhole(name, chunks("new\n"), { keepAs, calls: { ...nodeFileCalls, ...calls } });
+      replaceWhole(name, chunks("new\n"), { keepAs, expectedSize, calls: { ...nodeFileCalls, ...calls } });
     expect(["write-failed", "short-write"]).toContain(failure(() => run(broken())).code);
     expect(text(name)).toBe("old\n");
     expect(beside(name).filter((file) => !file.startsWith("session.jsonl"))).toEqual([]);
@@ -62,7 +65,7 @@ test("a line appended in the meantime is not lost", () => {
     yield* chunks("new\n");
     appendFileSync(name, "late\n");
   };
-  expect(failure(() => replaceWhole(name, source(), { keepAs, expectedSize: 4 })).code).toBe("changed");
+  expect(failure(() => replaceWhole(name, source(), { keepAs, expectedSize })).code).toBe("changed");
   expect(text(name)).toBe("old\nlate\n");
 });
 
@@ -72,10 +75,12 @@ test("of two simultaneous replacements one succeeds, and the original stays", ()
     ...nodeFileCalls,
     linkSync(existing, other) {
       nodeFileCalls.linkSync(existing, other);
-      replaceWhole(name, chunks("his\n"), { keepAs });
+      replaceWhole(name, chunks("his\n"), { keepAs, expectedSize });
     },
   };
-  expect(failure(() => replaceWhole(name, chunks("ours\n"), { keepAs, calls })).code).toBe("changed");
+  expect(failure(() => replaceWhole(name, chunks("ours\n"), { keepAs, expectedSize, calls })).code).toBe(
+    "changed",
+  );
   expect([text(name), text(keepAs)]).toEqual(["his\n", "old\n"]);
   expect(beside(name)).toEqual(["session.jsonl", "session.jsonl.v1"]);
 });
@@ -83,7 +88,7 @@ test("of two simultaneous replacements one succeeds, and the original stays", ()
 test("the leftover of an interrupted attempt with the same bytes counts as the original", () => {
   const { name, keepAs } = original();
   writeFileSync(keepAs, "old\n");
-  replaceWhole(name, chunks("new\n"), { keepAs });
+  replaceWhole(name, chunks("new\n"), { keepAs, expectedSize });
   expect([text(name), text(keepAs)]).toEqual(["new\n", "old\n"]);
 });
 
@@ -95,7 +100,7 @@ test("a disk that returns other bytes than written does not replace the original
       return nodeFileCalls.writeSync(fd, Buffer.alloc(bytes.length), offset, length, position);
     },
   };
-  const run = () => replaceWhole(name, chunks("new\n"), { keepAs, calls });
+  const run = () => replaceWhole(name, chunks("new\n"), { keepAs, expectedSize, calls });
   expect(failure(run)).toMatchObject({ code: "write-failed" });
   expect([text(name), beside(name)]).toEqual(["old\n", ["session.jsonl"]]);
 });
@@ -103,14 +108,14 @@ test("a disk that returns other bytes than written does not replace the original
 test("a different file under the name for the original is not changed", () => {
   const { name, keepAs } = original();
   writeFileSync(keepAs, "his\n");
-  expect(failure(() => replaceWhole(name, chunks("new\n"), { keepAs })).code).toBe("exists");
+  expect(failure(() => replaceWhole(name, chunks("new\n"), { keepAs, expectedSize })).code).toBe("exists");
   expect([text(name), text(keepAs)]).toEqual(["old\n", "his\n"]);
 });
 
 test("the original may already have its other name", () => {
   const { name, keepAs } = original();
   linkSync(name, keepAs);
-  replaceWhole(name, chunks("new\n"), { keepAs });
+  replaceWhole(name, chunks("new\n"), { keepAs, expectedSize });
   expect([text(name), text(keepAs)]).toEqual(["new\n", "old\n"]);
 });
 
@@ -121,11 +126,11 @@ test("without hard links the original is copied, and a failed copy is removed", 
     ...calls,
     renameSync: (from, to) => (to === name ? refuse("EIO")() : nodeFileCalls.renameSync(from, to)),
   };
-  expect(failure(() => replaceWhole(name, chunks("new\n"), { keepAs, calls: failing })).code).toBe(
-    "write-failed",
-  );
+  expect(
+    failure(() => replaceWhole(name, chunks("new\n"), { keepAs, expectedSize, calls: failing })).code,
+  ).toBe("write-failed");
   expect(beside(name)).toEqual(["session.jsonl"]);
-  replaceWhole(name, chunks("new\n"), { keepAs, calls });
+  replaceWhole(name, chunks("new\n"), { keepAs, expectedSize, calls });
   expect([text(name), text(keepAs)]).toEqual(["new\n", "old\n"]);
   expect(beside(name)).toEqual(["session.jsonl", "session.jsonl.v1"]);
 });
@@ -133,7 +138,13 @@ test("without hard links the original is copied, and a failed copy is removed", 
 test("a file of another kind or user is refused", () => {
   const { name, keepAs } = original();
   symlinkSync(name, `${name}.link`);
-  expect(failure(() => replaceWhole(`${name}.link`, chunks("x\n"), { keepAs })).code).toBe("not-a-file");
-  expect(failure(() => replaceWhole(`${name}.none`, chunks("x\n"), { keepAs })).code).toBe("not-found");
-  expect(failure(() => replaceWhole(dirname(name), chunks("x\n"), { keepAs })).code).toBe("not-a-file");
+  expect(failure(() => replaceWhole(`${name}.link`, chunks("x\n"), { keepAs, expectedSize })).code).toBe(
+    "not-a-file",
+  );
+  expect(failure(() => replaceWhole(`${name}.none`, chunks("x\n"), { keepAs, expectedSize })).code).toBe(
+    "not-found",
+  );
+  expect(failure(() => replaceWhole(dirname(name), chunks("x\n"), { keepAs, expectedSize })).code).toBe(
+    "not-a-file",
+  );
 });

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
@@ -13,4 +13,10 @@ export function temporaryFolder(): { folder: string; path: (name?: string) => st
     return join(folder, name ?? `file-${count}.jsonl`);
   };
   return { folder, path };
+}
+
+/** The same path, after an empty file was put there unless there is one. */
+export function existing(file: string): string {
+  closeSync(openSync(file, "a", 0o600));
+  return file;
 }

@@ -11,7 +11,6 @@ import {
   nodeFileCalls,
   type OpenMode,
   openRegularFile,
-  syncFolderOf,
   systemCode,
   tightenFile,
   uninterrupted,
@@ -23,8 +22,6 @@ import {
 export interface AppendFileOptions {
   /** Mode. `write` can append. `read` changes nothing, even in a damaged file. */
   mode: OpenMode;
-  /** True to create the file, with mode 0600, when it does not exist (`write` only). Default false. */
-  create?: boolean;
   /** True to remove all permissions on the file except the owner's (`write` only). Default false. */
   tighten?: boolean;
   /** Calls to the file system. Default: those of `node:fs`. */
@@ -41,8 +38,6 @@ export interface AppendFileOptions {
 export interface AppendFile {
   /** Absolute path. */
   readonly path: string;
-  /** Mode in which the file was opened. */
-  readonly mode: OpenMode;
   /** Offset after the last whole line that was read. */
   readonly size: number;
   /**
@@ -63,8 +58,7 @@ export interface AppendFile {
   /** Reads the lines that were completed since the last check of the file; returns null when there are none. */
   takeIn(): Span | null;
   /**
-   * Returns when everything appended is on disk: fdatasync, and a sync of the folder when this opening created the
-   * file.
+   * Returns when everything appended is on disk, by an fdatasync.
    *
    * @throws EspalierError `sync-failed`, and again at each later `append`, `sync` and `synced`: the system may have
    * dropped the data and would report success the next time; `read-only`, `closed`
@@ -87,8 +81,8 @@ export interface AppendFile {
  */
 export function openAppendFile(path: string, options: AppendFileOptions): AppendFile {
   const absolute = resolve(path);
-  const { mode, create = false, tighten = false, calls = nodeFileCalls } = options;
-  const { fd, facts, created } = openRegularFile(absolute, mode, create && mode === "write", calls);
+  const { mode, tighten = false, calls = nodeFileCalls } = options;
+  const { fd, facts } = openRegularFile(absolute, mode, calls);
   const descriptor = new Descriptor(absolute, fd, calls);
   let tail: FileTail;
   try {
@@ -99,7 +93,6 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
     descriptor.close();
     throw error;
   }
-  let folderIsSynced = !created;
   let syncFailure: EspalierError | undefined;
 
   const failed = (error: unknown): EspalierError => {
@@ -107,15 +100,10 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
     syncFailure ??= new EspalierError("sync-failed", message, { cause: error });
     return syncFailure;
   };
-  const settle = (): void => {
-    if (!folderIsSynced) syncFolderOf(absolute, calls);
-    folderIsSynced = true;
-  };
   const groupSynced = groupSync(async () => {
     if (syncFailure !== undefined) throw syncFailure;
     try {
       await uninterruptedAsync(() => calls.fdatasync(fd));
-      settle();
       if (descriptor.isOpen) tail.noteTime();
     } catch (error) {
       throw failed(error);
@@ -131,7 +119,6 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
 
   return {
     path: absolute,
-    mode,
     get size() {
       return tail.size;
     },
@@ -148,7 +135,6 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
       assertWritable();
       try {
         uninterrupted(() => calls.fdatasyncSync(fd));
-        settle();
       } catch (error) {
         throw failed(error);
       }
@@ -221,7 +207,6 @@ function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array):
   throw new EspalierError("write-failed", message);
 }
 
-/** Retries a read once when it failed. */
 function retryRead<Result>(read: () => Result): Result {
   try {
     return read();

@@ -8,13 +8,6 @@ import type { ByteView } from "../scan.ts";
 /** Access to a file. `write` allows appending and reading. */
 export type OpenMode = "read" | "write";
 
-interface OpenedFile {
-  fd: number;
-  facts: FileFacts;
-  /** True when this call created the file. */
-  created: boolean;
-}
-
 // O_NONBLOCK: opening a FIFO must not block. Without O_NOFOLLOW (Windows), only the check before opening detects links.
 const SAFE = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
@@ -22,32 +15,20 @@ const FLAGS: Record<OpenMode, number> = {
   read: constants.O_RDONLY | SAFE,
   write: constants.O_RDWR | constants.O_APPEND | SAFE,
 };
-const NEW = constants.O_CREAT | constants.O_EXCL;
 
 /**
  * Opens a regular file; for writing, only a file of the current user. Checks before opening, because opening a device can
  * have effects, and after it, because the file may have been replaced in between.
- *
- * @param create - true to create the file, with mode 0600, when it does not exist
  */
-export function openRegularFile(path: string, mode: OpenMode, create: boolean, calls: FileCalls): OpenedFile {
+export function openRegularFile(path: string, mode: OpenMode, calls: FileCalls) {
   const before = openingCall(path, "read", () => calls.lstatSync(path));
-  if (before === undefined && !create)
-    throw new EspalierError("not-found", `There is no file ${path}; check the path.`);
-  if (before !== undefined) check(path, mode, before);
-  const created = before === undefined;
-  let fd: number;
-  try {
-    fd = uninterrupted(() => calls.openSync(path, created ? FLAGS[mode] | NEW : FLAGS[mode], 0o600));
-  } catch (error) {
-    // Another program has created the file in the meantime.
-    if (created && systemCode(error) === "EEXIST") return openRegularFile(path, mode, false, calls);
-    throw openError(path, mode, error);
-  }
+  if (before === undefined) throw noFile(path);
+  check(path, mode, before);
+  const fd = openingCall(path, mode, () => calls.openSync(path, FLAGS[mode]));
   try {
     const facts = openingCall(path, mode, () => calls.fstatSync(fd));
     check(path, mode, facts);
-    return { fd, facts, created };
+    return { fd, facts };
   } catch (error) {
     closeFile(path, fd, calls);
     throw error;
@@ -69,12 +50,7 @@ function openingCall<T>(path: string, mode: OpenMode, call: () => T): T {
 
 function openError(path: string, mode: OpenMode, error: unknown): EspalierError {
   const code = systemCode(error);
-  if (isNoFolder(error))
-    return new EspalierError(
-      "not-found",
-      `There is no file ${path}; create its folder first, if you want to create the file.`,
-      { cause: error },
-    );
+  if (isNoFolder(error)) return noFile(path, error);
   if (code === "ELOOP" || code === "EMLINK") {
     return new EspalierError(
       "not-a-file",
@@ -94,10 +70,11 @@ function openError(path: string, mode: OpenMode, error: unknown): EspalierError 
   );
 }
 
+const noFile = (path: string, cause?: unknown) =>
+  new EspalierError("not-found", `There is no file ${path}; check the path.`, { cause });
+
 /** A file as it was when it was opened. Lines that are appended later are not in the view. */
 export interface FileView extends ByteView {
-  /** Absolute path. */
-  readonly path: string;
   /** Closes the file. Later reads fail with `closed`. */
   close(): void;
 }
@@ -111,9 +88,9 @@ export interface FileView extends ByteView {
 export function openView(path: string, options: { calls?: FileCalls } = {}): FileView {
   const absolute = resolve(path);
   const { calls = nodeFileCalls } = options;
-  const { fd, facts } = openRegularFile(absolute, "read", false, calls);
+  const { fd, facts } = openRegularFile(absolute, "read", calls);
   const descriptor = new Descriptor(absolute, fd, calls);
-  return { ...descriptor.view(Number(facts.size)), path: absolute, close: () => descriptor.close() };
+  return { ...descriptor.view(Number(facts.size)), close: () => descriptor.close() };
 }
 
 /** Returns the result of `act` on the view of {@link openView}, and closes the file, also when `act` throws. */

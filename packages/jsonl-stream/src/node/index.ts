@@ -28,6 +28,5 @@ export {
   linkNew,
   type ReplaceWholeOptions,
   replaceWhole,
-  viewPieces,
   type WholeFileOptions,
 } from "./whole-file.ts";

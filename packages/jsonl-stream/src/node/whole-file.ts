@@ -67,7 +67,6 @@ export async function createWholeAsync(
   throw file.failure;
 }
 
-/** A file of a round. */
 interface MadeFile {
   path: string;
   fd: number;
@@ -159,21 +158,21 @@ function claim(path: string, mode: number, calls: FileCalls): void {
 }
 
 /** Options of replacing a file. */
-export interface ReplaceWholeOptions extends WholeFileOptions {
-  /** Permissions of the new file. Default: those of the original. */
-  mode?: number;
+export interface ReplaceWholeOptions {
   /** Name under which the original is kept. It can exist already, as a second name or a copy of the original. */
   keepAs: string;
   /**
    * Size in bytes that the original must still have just before it is replaced, so that no lines appended in the
-   * meantime are lost. Default: the size is not checked.
+   * meantime are lost.
    */
-  expectedSize?: number;
+  expectedSize: number;
+  /** Calls to the file system. Default: those of `node:fs`. */
+  calls?: FileCalls;
 }
 
 /**
- * Replaces a file as a whole and keeps the original under another name. Writes the new file under a temporary name,
- * reads it back and syncs it, links the original to `keepAs`, renames the new file over the original, and syncs the
+ * Replaces a file as a whole and keeps the original under another name. Writes the new file, with the permissions of
+ * the original, under a temporary name, reads it back and syncs it, links the original to `keepAs`, renames the new file over the original, and syncs the
  * folder. When it throws, the original still has its name, and maybe also the second one. Only if the last sync fails,
  * the new file is in place.
  *
@@ -188,14 +187,13 @@ export function replaceWhole(path: string, chunks: Iterable<Uint8Array>, options
   const keepAs = resolve(options.keepAs);
   const { expectedSize, calls = nodeFileCalls } = options;
   const original = lookAt(absolute, calls);
-  const { mode = Number(original.mode) & 0o777 } = options;
-  const draft = writeDraft(absolute, chunks, mode, calls, true);
+  const draft = writeDraft(absolute, chunks, permissionsOf(original), calls, true);
   let copy: string[] = [];
   try {
     copy = keepOriginal(absolute, original, keepAs, calls);
     writingCall(keepAs, () => syncFolderOf(keepAs, calls));
     const now = lookAt(absolute, calls);
-    if (!isSameFile(now, original) || (expectedSize !== undefined && Number(now.size) !== expectedSize)) {
+    if (!isSameFile(now, original) || Number(now.size) !== expectedSize) {
       throw new EspalierError(
         "changed",
         `${absolute} was changed in the meantime; read it again, then replace it.`,
@@ -208,6 +206,8 @@ export function replaceWhole(path: string, chunks: Iterable<Uint8Array>, options
   }
   writingCall(absolute, () => syncFolderOf(absolute, calls));
 }
+
+const permissionsOf = ({ mode }: FileFacts): number => Number(mode) & 0o777;
 
 function lookAt(path: string, calls: FileCalls): FileFacts {
   const facts = writingCall(path, () => calls.lstatSync(path));
@@ -229,7 +229,7 @@ function keepOriginal(path: string, original: FileFacts, keepAs: string, calls: 
     throw new EspalierError("exists", message);
   }
   if (linkNew(path, keepAs, calls)) return [];
-  const mode = Number(original.mode) & 0o777;
+  const mode = permissionsOf(original);
   withView(path, (view) => createWhole(keepAs, viewPieces(view), { mode, calls }), { calls });
   return [keepAs];
 }
@@ -248,9 +248,9 @@ function holdsSame(path: string, other: string, calls: FileCalls): boolean {
 /** Bytes that are read at once. */
 const PIECE = 1 << 20;
 
-/** Yields the first `size` bytes of a view, in pieces of at most 1 MiB. */
-export function* viewPieces(view: ByteView, size = view.size): Generator<Uint8Array, void> {
-  for (let at = 0; at < size; at += PIECE) yield view.read(at, Math.min(PIECE, size - at));
+/** Yields the bytes of a view, in pieces of at most 1 MiB. */
+function* viewPieces(view: ByteView): Generator<Uint8Array, void> {
+  for (let at = 0; at < view.size; at += PIECE) yield view.read(at, PIECE);
 }
 
 /** Returns the SHA-256 of the first `size` bytes of a view, in hex. */

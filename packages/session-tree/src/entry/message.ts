@@ -1,10 +1,13 @@
-import { jsonText } from "@espalier/jsonl-stream";
+import { jsonText, type Usage } from "@espalier/jsonl-stream";
+
 /**
  * The messages of a conversation, in the shapes of the session format v3, and the neutral messages of a context.
  *
  * Many programs write session files, so their content is not trusted: in a real file, a field can be missing or have
  * another type than its shape declares. Read messages with `contentBlocks` and `messageText`, which check the types.
  */
+
+export type { Usage };
 
 /** Text of a message. */
 export interface TextBlock {
@@ -50,22 +53,6 @@ export type UserContent = string | (TextBlock | ImageBlock)[];
 
 /** Blocks of an answer, in the model's order. */
 export type AssistantBlock = TextBlock | ThinkingBlock | ToolCallBlock;
-
-/** Usage billed for one model call. Counts are in tokens, `cost` is in US dollars. */
-export interface Usage {
-  /** Tokens of the prompt that did not come from the provider's cache. */
-  input: number;
-  /** Tokens of the answer, thinking included. */
-  output: number;
-  /** Tokens of the prompt that were read from the cache. */
-  cacheRead: number;
-  /** Tokens of the prompt that were written to the cache. */
-  cacheWrite: number;
-  /** Sum of the four counts; absent when the provider gave no sum. */
-  totalTokens?: number;
-  /** US dollars; absent when the prices were unknown. */
-  cost?: { input?: number; output?: number; cacheRead?: number; cacheWrite?: number; total?: number };
-}
 
 /** Message of a person, or of a program on behalf of a person. */
 export interface UserMessage {

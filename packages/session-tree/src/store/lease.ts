@@ -68,18 +68,13 @@ const REMOVALS = 3;
 export async function takeFileLease(path: string, options: FileLeaseOptions = {}): Promise<SessionLease> {
   const { processes = systemProcesses } = options;
   const steps = takingLease(path, options);
-  for (let step = steps.next(); ; ) {
+  for (;;) {
+    const step = steps.next();
     if (step.done) {
       const giveBack = step.value;
       return { release: async () => giveBack() };
     }
-    try {
-      await processes.pause(step.value);
-    } catch (error) {
-      step = steps.throw(error);
-      continue;
-    }
-    step = steps.next();
+    await processes.pause(step.value);
   }
 }
 
