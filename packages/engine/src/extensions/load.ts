@@ -195,7 +195,7 @@ async function loaded(
     virtualModules[name] = lent(name, members, (key) =>
       key in doors ? `${key} moved: import it from "espalier/extend" instead of "${name}".` : undefined,
     );
-  const { setup } = await loadExtension(file, { virtualModules, cacheDir });
+  const setup = await loadExtension(file, { virtualModules, cacheDir });
   return { owner: file, setup: setup as Extension, ofPi: isOfPi(await readFile(file, "utf8")) };
 }
 

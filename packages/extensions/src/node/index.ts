@@ -1,6 +1,5 @@
 export {
   findExtensions,
   type LoadExtensionOptions,
-  type LoadedExtension,
   loadExtension,
 } from "./load-extension.ts";

@@ -22,16 +22,9 @@ export interface LoadExtensionOptions {
   timeoutMs?: number;
 }
 
-/** An extension whose module was loaded and that can be registered. */
-export interface LoadedExtension {
-  /** Absolute path of the module. */
-  readonly file: string;
-  /** Default export of the module, for `ExtensionHost.register`. */
-  readonly setup: ExtensionSetup<unknown>;
-}
-
 /**
- * Loads a TypeScript or JavaScript module and its imports, as they are on disk now. Loading runs code: the caller
+ * Loads a TypeScript or JavaScript module and its imports, as they are on disk now. Returns its default export, for
+ * `ExtensionHost.register`. Loading runs code: the caller
  * decides before whether the file is trusted. Throws `ExtensionError` with the file as owner: `not-found` (also for a
  * folder), `syntax-error`, `foreign-package`, `load-failed` (also for an invalid `timeoutMs`), `load-timed-out`,
  * `no-default-export` (also when the default export is not a function).
@@ -39,7 +32,7 @@ export interface LoadedExtension {
 export async function loadExtension(
   file: string,
   options: LoadExtensionOptions = {},
-): Promise<LoadedExtension> {
+): Promise<ExtensionSetup<unknown>> {
   const owner = resolve(file);
   const { virtualModules = {}, cacheDir, timeoutMs = HANDLER_LIMIT_MS } = options;
   const refusal = refuseTimeLimit(timeoutMs);
@@ -69,7 +62,7 @@ export async function loadExtension(
     const message = `${owner} exports no function by default; write "export default (api) => { … }".`;
     throw new ExtensionError("no-default-export", message, { owner });
   }
-  return { file: owner, setup: outcome.answer as ExtensionSetup<unknown> };
+  return outcome.answer as ExtensionSetup<unknown>;
 }
 
 /** Removes the rights of other users on translated files, because the translator only applies the umask. */

@@ -49,9 +49,8 @@ it("a TypeScript file loads with its imports, its enums, and the host's own inst
        seen.push(new Ground(), Season.Autumn, state.loads, api.name satisfies string, typeof readFileSync);
      };`,
   );
-  const loaded = await loadExtension(file, { virtualModules: { "the-host": ground } });
-  expect(loaded.file).toBe(file);
-  await loaded.setup({ name: "api" });
+  const setup = await loadExtension(file, { virtualModules: { "the-host": ground } });
+  await setup({ name: "api" });
   expect(ground.seen.slice(1)).toEqual([3, 1, "api", "function"]);
   expect(ground.seen[0]).toBeInstanceOf(Ground);
 });
@@ -63,9 +62,9 @@ it("a file is read again each time, also after a change of its imports", async (
     'import { word } from "./word.ts";\nexport default (said: string[]) => { said.push(word); };',
   );
   const said: string[] = [];
-  await (await loadExtension(file)).setup(said);
+  await (await loadExtension(file))(said);
   write("word.ts", 'export const word = "new";');
-  await (await loadExtension(file)).setup(said);
+  await (await loadExtension(file))(said);
   expect(said).toEqual(["old", "new"]);
 });
 
@@ -76,7 +75,7 @@ it.each([
   ["plain.js", "export default function () { return 'esm in js'; }"],
   ["waits.ts", "await new Promise((resolve) => setTimeout(resolve, 1));\nexport default async () => {};"],
 ])("%s loads as well", async (name, text) => {
-  const { setup } = await loadExtension(write(name, text));
+  const setup = await loadExtension(write(name, text));
   expect(setup).toBeTypeOf("function");
 });
 
@@ -92,7 +91,7 @@ it("compiled files are kept only in the given folder", async () => {
   await loadExtension(file, { cacheDir });
   expect(readdirSync(cacheDir).some((name) => name.includes("kept"))).toBe(true);
   const said: string[] = [];
-  await (await loadExtension(file, { cacheDir })).setup(said);
+  await (await loadExtension(file, { cacheDir }))(said);
   expect(said).toEqual(["x"]);
 });
 
@@ -183,7 +182,7 @@ it("the stack of an error names the line of the TypeScript file", async () => {
     "line.ts",
     "interface A { x: number }\n\nexport default (): A => {\n  throw new Error('here');\n};",
   );
-  const { setup } = await loadExtension(file);
+  const setup = await loadExtension(file);
   expect(() => setup({})).toThrow(expect.objectContaining({ stack: expect.stringContaining(`${file}:4:`) }));
 });
 
@@ -218,7 +217,7 @@ it("a module of that name that the host provides is accepted", async () => {
   );
   const said: string[] = [];
   const virtualModules = { "@earendil-works/pi-ai": { uuidv7: () => "lent" } };
-  await (await loadExtension(file, { virtualModules })).setup(said);
+  await (await loadExtension(file, { virtualModules }))(said);
   expect(said).toEqual(["lent"]);
 });
 
@@ -257,7 +256,7 @@ it("an extension written for Pi runs unchanged, even with types and hooks that o
     hooks: { session_before_compact: beforeCompact },
     onReport: (report) => reports.push(report),
   });
-  const { setup } = await loadExtension(file);
+  const setup = await loadExtension(file);
   await host.register(file, setup);
   const said: string[] = [];
   const context = { signal: undefined, ui: { notify: (text: string) => said.push(text) } };
@@ -278,7 +277,7 @@ it("a lazy import of a package of Pi is refused when it runs, and reported like 
      };`,
   );
   const host = createExtensionHost({ hooks: { session_before_compact: beforeCompact } });
-  await host.register(file, (await loadExtension(file)).setup);
+  await host.register(file, await loadExtension(file));
   const payload = {
     preparation: { firstKeptEntryId: "e", tokensBefore: 1 },
     signal: new AbortController().signal,
