@@ -218,7 +218,6 @@ async function callHandler(
   return { kind: "failed", failure: reportOn(registration, "timed-out", message) };
 }
 
-/** Returns the report of an answer, or of a changed value, that was refused. */
 const refusedAnswer = (registration: Registration, reason: string, error?: unknown): ExtensionReport => {
   const message = `The answer of ${registration.owner} to ${registration.hookName} was refused: ${reason}`;
   return reportOn(registration, "invalid-answer", message, error);
@@ -281,7 +280,6 @@ export function callWithin(call: () => unknown, limits: CallLimits): Promise<Out
   });
 }
 
-/** Returns whether an error is the expected rejection of an aborted call. */
 function isAbort(error: unknown, signal: AbortSignal | undefined): boolean {
   if (!signal?.aborted) return false;
   return error === signal.reason || (error instanceof Error && error.name === "AbortError");

@@ -53,6 +53,7 @@ export {
 export {
   busyError,
   closedError,
+  grown,
   idTakenError,
   isLogError,
   readOnlyError,
@@ -296,7 +297,6 @@ export {
 
 export {
   ChildIndex,
-  commonAncestor,
   commonAncestorRow,
   isOnPath,
   pathOf,

@@ -3,7 +3,7 @@ import {
   branches,
   buildSessionContext,
   ChildIndex,
-  commonAncestor,
+  commonAncestorRow,
   compaction,
   contextOfPath,
   ForkLines,
@@ -51,7 +51,7 @@ describe("a chain of 1,000,000 entries (T11)", () => {
     expect(tree.issues).toEqual([]);
     expect(leafOf(tree)).toBe(last);
     expect(branches(tree)).toEqual([{ leafId: last, lastUserText: "and then?", timestamp: TIME }]);
-    expect(commonAncestor(tree, "e17", last)).toBe("e17");
+    expect(commonAncestorRow(tree, 17, tree.row(last))).toBe(17);
     expect([...new ChildIndex(tree).of(17)]).toEqual([18]);
   });
 

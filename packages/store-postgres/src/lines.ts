@@ -5,6 +5,7 @@ import {
   type Entry,
   FORMAT_VERSION,
   GrowingBytes,
+  grown,
   isMessage,
   kindOf,
   listedMessage,
@@ -278,9 +279,7 @@ async function whyNone(
     { text: "SELECT 1 AS there FROM espalier.session WHERE key = $1 AND made = $2" },
     [key, made],
   );
-  if (there.length === 0) return gone(ref);
-  const message = `Another writer appended to ${ref} in the meantime; nothing was written. Read the new entries, and try again.`;
-  return new EspalierError("moved", message);
+  return there.length === 0 ? gone(ref) : grown(ref);
 }
 
 /** Error for a session that was removed, or replaced by another one. */

@@ -285,7 +285,6 @@ CREATE INDEX IF NOT EXISTS session_id ON espalier.session (namespace, coalesce(i
 `,
 };
 
-/** All steps, in order. */
 const migrations: readonly Migration[] = [tables, views, originals, ids];
 
 /** One step in the history of the tables. A published step is never changed; later changes are new steps. */

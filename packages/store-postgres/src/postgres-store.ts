@@ -488,7 +488,6 @@ class PostgresLeases {
   }
 }
 
-/** The connection of the leases. */
 interface Life {
   connection: ReservedConnection;
   /** Number of the lock that the connection holds. */

@@ -260,7 +260,6 @@ async function sessionWith(database: Database, namespace: string, id: string) {
   throw new EspalierError("ambiguous", message);
 }
 
-/** Returns the session with exactly this name. */
 async function sessionNamed(
   database: Database,
   namespace: string,
@@ -279,7 +278,6 @@ function found(namespace: string, row: FoundRow): FoundSession {
   };
 }
 
-/** Returns the header of a session from its first line. */
 function headerOf(line: FetchedLine): SessionHeader | undefined {
   if (line.line === null && line.raw === null) return undefined;
   return parseHeader(JSON.parse(new TextDecoder().decode(bytesOfLine(line))));

@@ -160,7 +160,6 @@ export function readPathFacts(path: readonly Entry[]): PathFacts {
   return { compactedAt, keptFrom, edits, editReaches: reaches.filter(visible) };
 }
 
-/** Returns whether entries of a kind refer to an entry above them. */
 const refersBack = (kind: EntryKind): boolean => kind.firstKept !== undefined || kind.edit !== undefined;
 const NO_FACTS: PathFacts = { compactedAt: -1, keptFrom: 0, edits: new Map(), editReaches: [] };
 

@@ -268,7 +268,6 @@ function narrowWindow(window: PathWindow): PathWindow {
   };
 }
 
-/** Types that can name a thinking level, and types that can name a model. */
 const THINKING_TYPES = typesNaming("thinkingLevel");
 const MODEL_TYPES = typesNaming("model");
 
@@ -319,7 +318,6 @@ class WantedId {
   }
 
   is(id: string): boolean {
-    if (this.isNone) return false;
     this.#text ??= decoder.decode(this.#bytes.subarray(0, this.#length));
     return this.#text === id;
   }
@@ -362,7 +360,6 @@ export class LeafPath {
     return this.#window.leafId === leafId;
   }
 
-  /** Continues at another leaf, with the window of its path. */
   jump(window: PathWindow): void {
     this.#context = undefined;
     this.#window = window;

@@ -194,11 +194,6 @@ export function kindOf(entry: BaseEntry): EntryKind {
 /** Kinds of entries whose type is not in the format, as registered for the entry's session. */
 const adopted = new WeakMap<BaseEntry, EntryKind>();
 
-/** Sets the kind of one entry whose type is not in the format. */
-function adoptEntry(entry: BaseEntry, kind: EntryKind): void {
-  adopted.set(entry, kind);
-}
-
 /** Returns the index of a type's kind in {@link entryKinds}; 0 for an unknown type. */
 export function kindCode(type: string): number {
   return codes.get(type) ?? 0;
@@ -236,7 +231,7 @@ export class OwnKinds {
   /** Sets the kind of an entry when a kind is registered for its type. Returns the same entry. */
   adopt<E extends BaseEntry>(entry: E): E {
     const kind = this.#byType.get(entry.type);
-    if (kind) adoptEntry(entry, kind);
+    if (kind) adopted.set(entry, kind);
     return entry;
   }
 }

@@ -277,7 +277,6 @@ export function redactHeader(header: SessionHeader, redactor: Redactor): Session
   return redactor.fields(header, HEADER) as SessionHeader;
 }
 
-/** Redacts the content of a message: a text, or blocks. */
 function redactContent(content: unknown, redactor: Redactor): unknown {
   return redactor.list(content, (block) =>
     isRecord(block) ? redactBlock(block, redactor) : redactor.deep(block),

@@ -43,20 +43,9 @@ const RECORD = Symbol("record");
 const END = Symbol("end");
 
 /**
- * Returns the primitives that decide a value's JSON text, in order: two values with the same tokens have the same text.
- * A later change of the value does not change its tokens. A part that is not plain JSON gets a unique token.
+ * Adds the primitives that decide a value's JSON text, in order: two values with the same tokens have the same text. A
+ * later change of the value does not change its tokens. A part that is not plain JSON gets a unique token.
  */
-function jsonTokens(value: unknown): unknown[] {
-  const tokens: unknown[] = [];
-  addTokens(value, tokens);
-  return tokens;
-}
-
-/** Returns whether a value has these tokens. Does not allocate memory, because most values are unchanged. */
-function hasTokens(value: unknown, tokens: readonly unknown[]): boolean {
-  return endOf(value, tokens, 0) === tokens.length;
-}
-
 function addTokens(value: unknown, tokens: unknown[]): void {
   const shape = shapeOf(value);
   if (shape === undefined) {
@@ -75,7 +64,10 @@ function addTokens(value: unknown, tokens: unknown[]): void {
   } else tokens.push(value);
 }
 
-/** Returns the end of a value's tokens that begin at `at`; -1 when the tokens there belong to another value. */
+/**
+ * Returns the end of a value's tokens that begin at `at`; -1 when the tokens there belong to another value. Does not
+ * allocate memory, because most values are unchanged.
+ */
 function endOf(value: unknown, tokens: readonly unknown[], at: number): number {
   const shape = shapeOf(value);
   if (shape === undefined) return -1;
@@ -155,8 +147,9 @@ export class RequestWriter {
 }
 
 function written(item: unknown, before: Written | undefined): Written {
-  if (before && hasTokens(item, before.tokens)) return before;
+  if (before && endOf(item, before.tokens, 0) === before.tokens.length) return before;
+  const tokens: unknown[] = [];
+  addTokens(item, tokens);
   // In a list, JSON writes null for a value without a JSON text.
-  const bytes = encoder.encode(JSON.stringify(item) ?? "null");
-  return { tokens: jsonTokens(item), bytes };
+  return { tokens, bytes: encoder.encode(JSON.stringify(item) ?? "null") };
 }

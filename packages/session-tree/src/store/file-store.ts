@@ -62,7 +62,6 @@ export function fileStore(options: FileStoreOptions): SessionStore {
   const own = join(home, "sessions");
   const folders = (options.folders ?? [own]).map((folder) => resolve(folder));
   const roots = [home, ...folders.filter((folder) => folder !== own)];
-  const search = (how: StoreListOptions = {}) => sessionFiles(folders, { home, ...how });
   const ids = new SessionIds(home, (path) => headerOfFile(path)?.id, processes);
   const find = (ref: SessionRef): string => {
     const asked = sessionRef(ref);
@@ -89,11 +88,11 @@ export function fileStore(options: FileStoreOptions): SessionStore {
     },
     async *list(how): AsyncGenerator<SessionListing> {
       const catalogue = new ListingCatalogue(home);
-      const files = search(how);
+      const files = sessionFiles(folders, { home, ...how });
       try {
         for (const { path, facts } of files) {
           const known = catalogue.find(path, facts);
-          const listing = known ?? (await listFile(path, facts.mtimeMs, calls, how?.onSkipped));
+          const listing = known ?? (await listFile(path, facts.mtimeMs, calls, how));
           if (listing && !known) catalogue.set(path, facts, listing);
           if (listing) yield listing;
         }
@@ -208,8 +207,8 @@ export function headerOfFile(path: string): SessionHeader | undefined {
 async function listFile(
   path: string,
   modified: number,
-  calls?: FileCalls,
-  onSkipped?: StoreListOptions["onSkipped"],
+  calls: FileCalls,
+  how: StoreListOptions | undefined,
 ): Promise<SessionListing | undefined> {
   let log: FileLog | undefined;
   try {
@@ -219,7 +218,7 @@ async function listFile(
   } catch (error) {
     if (!(error instanceof EspalierError)) throw error;
     // Other errors: the file is no session, or was removed since the search.
-    if (error.code === "unreadable") onSkipped?.(path, error);
+    if (error.code === "unreadable") how?.onSkipped?.(path, error);
     return undefined;
   } finally {
     await log?.close();

@@ -1,5 +1,10 @@
-import type { LeaseHolder } from "@espalier/jsonl-stream";
-import { type ByteView, bytesView, EspalierError, encodeLines } from "@espalier/jsonl-stream";
+import {
+  type ByteView,
+  bytesView,
+  EspalierError,
+  encodeLines,
+  type LeaseHolder,
+} from "@espalier/jsonl-stream";
 import { readPathWindow } from "../context/window.ts";
 import { isOldFormat, type SessionHeader, type SessionRef, sessionRef } from "../entry/entry.ts";
 import { busyError, closedError, grown, idTakenError, readOnlyError } from "../entry/error.ts";
@@ -47,7 +52,11 @@ export function memoryStore(): SessionStore {
     const refs = "id" in asked ? refsOf(asked.id) : sessions.has(asked.file) ? [asked.file] : [];
     if (refs.length === 1) return refs[0]!;
     const text = "id" in asked ? asked.id : asked.file;
-    if (refs.length === 0) throw notFound(text);
+    if (refs.length === 0)
+      throw new EspalierError(
+        "not-found",
+        `There is no session ${text} in this store; its list names the existing ones.`,
+      );
     const message = `Several sessions have the id ${text}: ${refs.join(" and ")}; name one of them by { file }.`;
     throw new EspalierError("ambiguous", message);
   };
@@ -102,12 +111,6 @@ export function memoryStore(): SessionStore {
 }
 
 const LINE_FEED = Uint8Array.of(10);
-
-const notFound = (ref: string) =>
-  new EspalierError(
-    "not-found",
-    `There is no session ${ref} in this store; its list names the existing ones.`,
-  );
 
 /** A log in memory. Several logs on the same place behave like several writers of one file. */
 class MemoryLog implements SessionLog {

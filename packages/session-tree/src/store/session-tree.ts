@@ -263,10 +263,10 @@ export class SessionTree {
    * Moves the leaf to an entry, or before the first entry for null. If the entry cannot be the leaf, moves to its
    * nearest ancestor that can. Appends nothing when that is the leaf already.
    */
-  async moveTo(id: string | null, options: { undoes?: string } = {}): Promise<void> {
+  async moveTo(id: string | null): Promise<void> {
     await this.append(() => {
       const targetId = this.placeOf(id);
-      return targetId === this.leafId ? [] : [leaf.of({ parentId: targetId, targetId, ...options })];
+      return targetId === this.leafId ? [] : [leaf.of({ parentId: targetId, targetId })];
     });
   }
 

@@ -345,7 +345,6 @@ class OffsetColumn {
     return this.#low.length;
   }
 
-  /** Returns the offset of a row. */
   at(row: number): number {
     const turns = this.#turns;
     let passed = turns.length;
@@ -364,7 +363,6 @@ class OffsetColumn {
   }
 }
 
-/** An array of numbers. */
 interface Column<Of> {
   set(source: Of): void;
   subarray(start: number, end: number): Of;

@@ -44,7 +44,7 @@ export class LineIntake {
   #nextLine = 1;
 
   /** @param lines reads the bytes of earlier lines; {@link takeLog} uses its view instead */
-  constructor(index: RowIndex, lines: LineSource = { read: () => new Uint8Array() }) {
+  constructor(index: RowIndex, lines: LineSource) {
     this.#index = index;
     this.#lines = lines;
     this.#scanner = new FastLineScanner(index.hash.seed);
@@ -335,7 +335,6 @@ class RowBuffer {
   readonly offset = new Float64Array(MOST_BUFFERED);
   readonly length = new Uint32Array(MOST_BUFFERED);
 
-  /** Returns whether the buffer is full. */
   get isFull(): boolean {
     return this.count === MOST_BUFFERED;
   }

@@ -351,7 +351,7 @@ function walkOf({ index }: Tree): { order: Int32Array; size: Int32Array } {
 export function isBookkeeping(entry: Entry): boolean {
   if (isMessage(entry, "user")) return holdsOnlyReminders(entry.message);
   if (entry.type === "custom_message") return entry.display === false;
-  return saysNothing(entry);
+  return SILENT.has(kindOf(entry).type);
 }
 
 /** Same as {@link isBookkeeping}, for a row of a tree. Parses only lines of users and extensions. */
@@ -375,8 +375,6 @@ const SILENT: ReadonlySet<string> = new Set(
     .filter(({ type, toMessages, edit }) => type !== "" && !toMessages && !edit)
     .map(({ type }) => type),
 );
-
-const saysNothing = (entry: Entry): boolean => SILENT.has(kindOf(entry).type);
 
 /** Beginning of a line with a text that does not start with `<`. Blocks of an agent start with `<`. */
 const PLAIN_TEXT = /"(?:content|text)":"(?!(?:\\[nrt]|\s)*<)[^"]/;

@@ -5,7 +5,7 @@ import type { Entry } from "../entry/kinds.ts";
 import { entryKinds, kindCode, kindOf, type OwnKinds } from "../entry/kinds.ts";
 import { DAMAGED, EntryScan, idIn, placeholder, readSessionLine, scanEntry } from "../entry/line.ts";
 import { EntryIndex, type RowIndex } from "./entry-index.ts";
-import { LineIntake, ORPHAN, ROOT } from "./intake.ts";
+import { LineIntake } from "./intake.ts";
 
 /**
  * Maximum number of parsed entries in one generation of the cache, which has two. The older generation is dropped
@@ -48,7 +48,7 @@ export class Tree {
   /** @param index an empty index for the rows; default: in memory */
   constructor(view: ByteView, index: RowIndex = new EntryIndex()) {
     this.index = index;
-    this.#intake = new LineIntake(index);
+    this.#intake = new LineIntake(index, view);
     this.#view = view;
     this.#reader = new BlockReader(view);
     this.#intake.takeLog(view);
@@ -184,7 +184,9 @@ export class Tree {
   idAt(row: number): string {
     const kept = this.#bodyAtHand(row);
     if (kept) return kept.id;
-    const id = idInHead(this.headAt(row), this.#scan);
+    const head = this.headAt(row);
+    // The scan stops after the three keys, so it does not need the whole line.
+    const id = scanEntry(head, 0, head.length, this.#scan, true) ? idIn(head, this.#scan) : undefined;
     // The line can have a second `id` further on, which the index then uses.
     return id !== undefined && this.#hasId(row, id) ? id : this.entryAt(row).id;
   }
@@ -192,7 +194,7 @@ export class Tree {
   /** Returns the id of a row's parent in the tree; null for roots, including orphans. */
   parentIdAt(row: number): string | null {
     const parent = this.index.parent(row);
-    return parent === ROOT || parent === ORPHAN ? null : this.idAt(parent);
+    return parent < 0 ? null : this.idAt(parent);
   }
 
   /**
@@ -217,22 +219,13 @@ export class Tree {
   #placeholder(row: number): Entry {
     const bytes = this.bytesAt(row);
     if (scanEntry(bytes, 0, bytes.length, this.#scan)) return placeholder(bytes, this.#scan);
-    const parent = this.index.parent(row);
     return {
       type: DAMAGED,
       id: `line@${this.index.offset(row)}`,
-      parentId: parent < 0 ? null : this.idAt(parent),
+      parentId: this.parentIdAt(row),
       timestamp: "",
     };
   }
-}
-
-/**
- * Returns the id in the beginning of a line. The scan stops after the three keys, so it does not need the whole line;
- * undefined when it is not sure.
- */
-function idInHead(head: Uint8Array, scan: EntryScan): string | undefined {
-  return scanEntry(head, 0, head.length, scan, true) ? idIn(head, scan) : undefined;
 }
 
 /** Bytes that are read at once for a piece near the previous one. Twice as many were not faster. */
@@ -298,9 +291,9 @@ function similarIds(wanted: string, ids: Iterable<string>): string[] {
   for (const id of ids) {
     if (++compared > COMPARED) break;
     if (wanted.length >= 2 && id.startsWith(wanted)) beginning.push(id);
-    else if (Math.abs(id.length - wanted.length) <= 2) {
-      const distance = editDistance(wanted, id, 2);
-      if (distance <= 2) similar.push({ id, distance });
+    else if (Math.abs(id.length - wanted.length) <= MOST_EDITS) {
+      const distance = editDistance(wanted, id);
+      if (distance <= MOST_EDITS) similar.push({ id, distance });
     }
     if (beginning.length >= MOST) break;
   }
@@ -308,8 +301,11 @@ function similarIds(wanted: string, ids: Iterable<string>): string[] {
   return [...beginning, ...similar.map(({ id }) => id)].slice(0, MOST);
 }
 
-/** Returns the edit distance (insert, remove, replace), or `most + 1` as soon as it exceeds `most`. */
-function editDistance(a: string, b: string, most: number): number {
+/** Largest edit distance of a similar id. */
+const MOST_EDITS = 2;
+
+/** Returns the edit distance (insert, remove, replace), or `MOST_EDITS + 1` as soon as it exceeds `MOST_EDITS`. */
+function editDistance(a: string, b: string): number {
   let previous = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (let row = 1; row <= a.length; row++) {
     const current = [row];
@@ -320,7 +316,7 @@ function editDistance(a: string, b: string, most: number): number {
       current.push(value);
       best = Math.min(best, value);
     }
-    if (best > most) return most + 1;
+    if (best > MOST_EDITS) return MOST_EDITS + 1;
     previous = current;
   }
   return previous[b.length]!;
@@ -353,13 +349,6 @@ export function commonAncestorRow(tree: Tree, a: number, b: number): number {
     else b = tree.index.parent(b);
   }
   return a < 0 ? -1 : a;
-}
-
-/** Returns the id of the deepest entry that is on both paths; null when there is none. Throws `unknown-entry`. */
-export function commonAncestor(tree: Tree, a: string | null, b: string | null): string | null {
-  if (a === null || b === null) return null;
-  const row = commonAncestorRow(tree, tree.row(a), tree.row(b));
-  return row < 0 ? null : tree.idAt(row);
 }
 
 /** Returns whether the row `ancestor` is on the path that ends in `row`. A row is on its own path. */

@@ -38,7 +38,6 @@ const OLD_FORMATS = [
 
 const next = custom.of({ customType: "test", data: "next" });
 
-/** Returns the stored bytes of a log as text. */
 async function standsIn(log: SessionLog): Promise<string> {
   const read = await bytesOf(log);
   const { original } = log.upgraded ?? {};
