@@ -15,6 +15,7 @@ export {
   checkJson,
   encodeLines,
   formatLine,
+  isPlainObject,
   isSpace,
   jsonPieces,
   jsonText,

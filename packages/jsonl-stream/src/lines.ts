@@ -473,7 +473,7 @@ function lineTooLong(bytes: number): EspalierError {
 }
 
 /** Returns whether an object is an object literal, also one of another realm or without prototype. */
-function isPlainObject(container: object): container is Record<string, unknown> {
+export function isPlainObject(container: object): container is Record<string, unknown> {
   const prototype = Object.getPrototypeOf(container);
   if (prototype === Object.prototype || prototype === null) return true;
   return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, "isPrototypeOf");

@@ -1,5 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { runInNewContext } from "node:vm";
+import { formatLine } from "@espalier/jsonl-stream";
 import { custom, message, Redactor, redactEntry, redactText } from "@espalier/session-tree";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -369,4 +371,11 @@ test("content that is nested too deeply is left out, or left to later validation
   expect(JSON.stringify(redactor.deep(less(SECRET)))).toMatch(/\[redacted anthropic key\]/);
   expect(JSON.stringify(redactor.deep(less(SECRET)))).not.toContain(SECRET);
   expect(redactor.deep([SECRET])).toEqual(["[redacted anthropic key]"]);
+});
+
+test("every value that can be written is redacted, also an object of another realm", () => {
+  const [, secret] = SECRETS[0]!;
+  const data: unknown = runInNewContext(`({ deep: [{ key: ${JSON.stringify(secret)} }] })`);
+  const redacted = redactEntry(custom.of({ customType: "test", data }), new Redactor(redactText));
+  expect(formatLine(redacted)).not.toContain(secret);
 });

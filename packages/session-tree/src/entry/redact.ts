@@ -1,3 +1,4 @@
+import { isPlainObject } from "@espalier/jsonl-stream";
 import type { NewEntry, SessionHeader } from "./entry.ts";
 import type { Entry } from "./kinds.ts";
 import { type ContextMessage, fieldText, isRecord, parsedItem } from "./message.ts";
@@ -95,7 +96,7 @@ export class Redactor {
     if (Array.isArray(value)) return this.deep(value);
     if (typeof value === "string") return this.text(value);
     // Other objects are refused when they are written.
-    if (!isRecord(value) || !isPlain(value)) return value;
+    if (!isRecord(value) || !isPlainObject(value)) return value;
     return this.#inside(value, () => {
       const names = Object.keys(value);
       let changed = false;
@@ -178,11 +179,6 @@ export class Redactor {
 
 /** Keeps a text; redacts any other value. */
 const keepText: FieldRule = (value, redactor) => (typeof value === "string" ? value : redactor.deep(value));
-
-function isPlain(value: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null;
-}
 
 /** Fields of a JSON Schema with text for people. */
 const SPOKEN = new Set(["description", "title", "$comment", "default", "examples"]);

@@ -1,4 +1,4 @@
-import { joinBytes, wellFormedJson } from "@espalier/jsonl-stream";
+import { isPlainObject, joinBytes, wellFormedJson } from "@espalier/jsonl-stream";
 
 /**
  * Returns the same JSON value with lone surrogates replaced by U+FFFD, in keys too; the value itself when it has none.
@@ -95,8 +95,7 @@ function shapeOf(value: unknown): typeof LIST | typeof RECORD | null | undefined
   if (typeof value !== "object" || value === null) return null;
   if (typeof (value as { toJSON?: unknown }).toJSON === "function") return undefined;
   if (Array.isArray(value)) return LIST;
-  const prototype = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null ? RECORD : undefined;
+  return isPlainObject(value) ? RECORD : undefined;
 }
 
 /** Tokens and bytes of one list element, as last written. */
