@@ -38,7 +38,7 @@ export function chatProblems(request: Json): string[] {
       must(content === null ? calls.length > 0 : isReadable(content), `${at}: content or calls`);
       must(message["tool_calls"] === undefined || calls.length > 0, `${at}: tool_calls: an empty list`);
       for (const call of calls) {
-        checkCall(call["id"], call["function"].name, 40, 64, `${at}`, must, ids);
+        checkCall(call["id"], call["function"].name, 40, at, must, ids);
         must(isRecord(JSON.parse(call["function"].arguments)), `${at}: arguments are the JSON of an object`);
       }
       owed = calls.map(({ id }) => id);
@@ -76,7 +76,7 @@ export function responsesProblems(request: Json): string[] {
       must(owed.shift() === item["call_id"], `${at}: No tool call found for function call output`);
       must(isContent(item["output"]), `${at}: empty output`);
     } else if (item["type"] === "function_call") {
-      checkCall(item["call_id"], item["name"], 64, 64, `${at}`, must, ids);
+      checkCall(item["call_id"], item["name"], 64, at, must, ids);
       must(isRecord(JSON.parse(item["arguments"])), `${at}: arguments are the JSON of an object`);
       owed.push(item["call_id"]);
     } else if (item["type"] === "reasoning") {
@@ -125,14 +125,13 @@ function checkCall(
   id: string,
   name: string,
   idLength: number,
-  nameLength: number,
-  where: string,
+  at: number,
   must: Must,
   ids: Set<string>,
 ): void {
-  must(ID.test(id) && id.length <= idLength, `${where}: id should match pattern`);
-  must(ID.test(name) && name.length <= nameLength, `${where}: name should match pattern`);
-  must(!ids.has(id), `${where}: ids of calls must be unique`);
+  must(ID.test(id) && id.length <= idLength, `${at}: id should match pattern`);
+  must(ID.test(name) && name.length <= 64, `${at}: name should match pattern`);
+  must(!ids.has(id), `${at}: ids of calls must be unique`);
   ids.add(id);
 }
 

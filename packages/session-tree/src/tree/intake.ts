@@ -151,14 +151,11 @@ export class LineIntake {
     const first = parts[0]!;
     if (first.is === "blank") return;
     if (first.is === "corrupt" && parts.length === 1) {
-      if (!terminated)
-        this.#note(
-          "torn-tail",
-          offset,
-          null,
-          `The last line was cut after ${formatMany(bytes.length, "byte")}.`,
-        );
-      else this.#takeDamaged(bytes, offset, first.message);
+      if (terminated) this.#takeDamaged(bytes, offset, first.message);
+      else {
+        const message = `The last line was cut after ${formatMany(bytes.length, "byte")}.`;
+        this.#note("torn-tail", offset, null, message);
+      }
       return;
     }
     for (const [at, part] of parts.entries()) {
@@ -172,13 +169,9 @@ export class LineIntake {
       }
       if (part.is !== "corrupt") this.#usable++;
     }
-    if (!terminated)
-      this.#note(
-        "unterminated-tail",
-        offset,
-        null,
-        "The last line has no newline; it is complete and counts.",
-      );
+    if (terminated) return;
+    const message = "The last line has no newline; it is complete and counts.";
+    this.#note("unterminated-tail", offset, null, message);
   }
 
   #takeHeader(header: SessionHeader, offset: number): void {
@@ -191,24 +184,15 @@ export class LineIntake {
     this.header = header;
     this.#headerOffset = offset;
     if (header.version <= FORMAT_VERSION) return;
-    this.#note(
-      "version",
-      offset,
-      null,
-      `The session has format version ${header.version}; this program writes up to ${FORMAT_VERSION}, so the session can only be read.`,
-    );
+    const message = `The session has format version ${header.version}; this program writes up to ${FORMAT_VERSION}, so the session can only be read.`;
+    this.#note("version", offset, null, message);
   }
 
   /** @param before the previous part of the same line */
   #takeEntry(entry: Entry, offset: number, length: number, before: SessionLine | undefined): void {
     if (this.#isTaken(offset)) return;
-    if (this.#usable === 0)
-      this.#note(
-        "no-header",
-        offset,
-        null,
-        "The first line is not a session header; the session can only be read.",
-      );
+    const noHeader = "The first line is not a session header; the session can only be read.";
+    if (this.#usable === 0) this.#note("no-header", offset, null, noHeader);
     if (before?.is === "corrupt")
       this.#note("salvaged", offset, entry.id, "An entry was found after a cut line; it counts.");
     else if (before)
@@ -226,12 +210,8 @@ export class LineIntake {
     const scan = new EntryScan();
     const kind = scanEntry(bytes, 0, bytes.length, scan) ? kindIn(bytes, scan.typeStart, scan.typeEnd) : -1;
     if (kind < 0) {
-      this.#note(
-        "corrupt",
-        offset,
-        null,
-        `${message}: ${formatMany(bytes.length, "byte")} ${bytes.length === 1 ? "is" : "are"} lost.`,
-      );
+      const lost = `${formatMany(bytes.length, "byte")} ${bytes.length === 1 ? "is" : "are"} lost`;
+      this.#note("corrupt", offset, null, `${message}: ${lost}.`);
       return;
     }
     const id = idIn(bytes, scan);
