@@ -92,10 +92,11 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
     namespace,
     create: (header, lines = [], ref) =>
       writing(async () => {
-        const name = ref ?? parsedHeader(header).id;
-        const source = lines instanceof ForkLines && (await forkSource(database, namespace, header));
+        const parsed = parsedHeader(header);
+        const name = ref ?? parsed.id;
+        const source = lines instanceof ForkLines && (await forkSource(database, namespace, parsed));
         const made = source
-          ? await forkInside(database, namespace, source, name, parsedHeader(header), lines.plan)
+          ? await forkInside(database, namespace, source, name, parsed, lines.plan)
           : await createSession(database, namespace, name, header, lines);
         return opened(made, "write");
       }),

@@ -351,9 +351,8 @@ function listing(row: ListedRow): SessionListing {
 export async function forkSource(
   database: Database,
   namespace: string,
-  header: SessionHeader | string,
+  { parent, parentSession }: SessionHeader,
 ): Promise<SessionPlace | undefined> {
-  const { parent, parentSession } = parsedHeader(header);
   const source =
     parentSession === undefined ? undefined : await sessionNamed(database, namespace, parentSession);
   return source?.isPlain && source.header?.id === parent?.sessionId ? source.place : undefined;

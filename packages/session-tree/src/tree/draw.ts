@@ -83,6 +83,8 @@ const START = "(start)";
 class Drawing {
   readonly #tree: Tree;
   readonly #leafRow: number;
+  /** Row of the only entry to draw with its descendants; -1 for the whole tree. */
+  readonly #rootRow: number;
   readonly #shape: DrawnTree;
   readonly #labels: ReadonlyMap<string, { label: string }>;
   readonly #labelled: ReadonlySet<number>;
@@ -93,6 +95,7 @@ class Drawing {
     this.#options = options;
     this.#labels = labelsInForce(tree);
     this.#labelled = new Set(Array.from(this.#labels.keys(), (id) => tree.index.rowOf(id)));
+    this.#rootRow = options.rootId === undefined ? -1 : rowOfLeaf(tree, options.rootId);
     const shown = this.#withoutLeftOut();
     this.#leafRow = shownAbove(shown, rowOfLeaf(tree, leafId));
     this.#shape = new DrawnTree(shown, this.#leafRow);
@@ -100,14 +103,13 @@ class Drawing {
 
   /** Returns the shape of the tree without the entries that have no line. */
   #withoutLeftOut(): TreeShape {
-    const { leaveOut, rootId } = this.#options;
+    const { leaveOut } = this.#options;
     if (!leaveOut) return this.#tree;
     const { index } = this.#tree;
-    const rootRow = rootId === undefined ? -1 : rowOfLeaf(this.#tree, rootId);
     const isShown = new Uint8Array(index.length);
     for (let row = 0; row < index.length; row++) {
       const isLine = this.#tree.kindAt(row).movesLeaf;
-      const isWanted = row === rootRow || this.#labelled.has(row) || !leaveOut(this.#tree, row);
+      const isWanted = row === this.#rootRow || this.#labelled.has(row) || !leaveOut(this.#tree, row);
       if (isLine && isWanted) isShown[row] = 1;
     }
     return { index, kindAt: (row) => ({ movesLeaf: isShown[row] === 1 }) };
@@ -115,10 +117,8 @@ class Drawing {
 
   *lines(): Generator<string> {
     const waiting: Waiting[] = [];
-    const { rootId } = this.#options;
-    const rootRow = rootId === undefined ? -1 : rowOfLeaf(this.#tree, rootId);
-    const roots = rootRow < 0 ? this.#shape.roots : [rootRow];
-    const startsAtLeaf = rootRow < 0 && this.#leafRow < 0;
+    const roots = this.#rootRow < 0 ? this.#shape.roots : [this.#rootRow];
+    const startsAtLeaf = this.#rootRow < 0 && this.#leafRow < 0;
     // Several roots fork from a line for the position before the first entry.
     if (roots.length !== 1 || startsAtLeaf)
       yield this.#paint("dim", START) + (startsAtLeaf ? this.#leafMark() : "");
