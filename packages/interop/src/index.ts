@@ -7,13 +7,13 @@ export {
   type NativeReport,
   nativeAgents,
 } from "./export/export-native.ts";
-export type { SessionDocument } from "./export/export-session.ts";
 export {
   type ExportFormat,
   type ExportOptions,
   exportSession,
   nativeFormats,
   omittedEntries,
+  type SessionDocument,
 } from "./export/export-session.ts";
 export type { ExportableSession } from "./export/source.ts";
 export type {
@@ -41,8 +41,7 @@ export type {
   WriteOptions,
 } from "./formats/conversation.ts";
 export { fromAiSdk } from "./formats/from-ai-sdk.ts";
-export type { FormatName, Native, NativeBlock } from "./formats/native.ts";
-export { nativeFor, plainJson } from "./formats/native.ts";
+export { type FormatName, type Native, type NativeBlock, nativeFor, plainJson } from "./formats/native.ts";
 export { fromOpenaiChat, fromOpenaiResponses, toOpenaiChat, toOpenaiResponses } from "./formats/openai.ts";
 export type {
   DraftOptions,

@@ -24,7 +24,6 @@ export {
   type ExtractiveSummarizerOptions,
   extractiveSummarizer,
 } from "./extractive/summarizer.ts";
-export type { TouchedFiles } from "./files.ts";
 export {
   collectFileOps,
   type FileLists,
@@ -37,13 +36,15 @@ export {
   parseFileLists,
   patchedFiles,
   recordedFiles,
+  type TouchedFiles,
 } from "./files.ts";
 export { PRICES_DATE, pricesOf } from "./prices.ts";
-export type { FittedAnswer, FittingOptions } from "./request-summary.ts";
 export {
   type ChainOptions,
   chainOf,
+  type FittedAnswer,
   type FittedRequest,
+  type FittingOptions,
   fitRequest,
   isExtractive,
   type RequestSummaryOptions,
@@ -103,9 +104,9 @@ export {
   withCost,
   wordEstimator,
 } from "./tokens.ts";
-export type { CutShape } from "./transcript.ts";
 export {
   type Cut,
+  type CutShape,
   cut,
   cutText,
   DEFAULT_LIMITS,

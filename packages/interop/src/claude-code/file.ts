@@ -216,7 +216,6 @@ interface SessionFacts {
 /** Maximum number of lines that are read for the facts: each line of the conversation has them. */
 const MOST_LINES = 200;
 
-/** Reads the beginning of a file. */
 function readSessionFacts(view: ByteView): SessionFacts {
   const facts: SessionFacts = {
     sessionId: undefined,
@@ -268,7 +267,6 @@ class Sidechains {
     }
   }
 
-  /** Returns the first row of a row's run, or {@link MAIN}. */
   runOf(row: number): number {
     return this.#runs.get(row);
   }

@@ -198,9 +198,7 @@ class SubAgents {
  * Returns the id of a sub-agent's session: the conversation's id and the sub-agent's, which is unique only in its
  * conversation.
  */
-function agentSessionId(sessionId: string, agentId: string): string {
-  return `${sessionId}.agent-${agentId}`;
-}
+const agentSessionId = (sessionId: string, agentId: string): string => `${sessionId}.agent-${agentId}`;
 
 /** Reads a conversation only for its calls, unless they were read before. */
 function readCalls(file: ClaudeCodeFile): void {

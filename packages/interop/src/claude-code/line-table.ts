@@ -231,7 +231,9 @@ export function readLineTable(view: ByteView, area: ScratchArea, issues: ImportI
     const offset = from === 0 && start > 0 ? start : from;
     const scanned = scanLine(block, start, end);
     if (scanned) return add(scanned, { lineNumber, offset, length: end - start });
-    const { line, skipped, issue } = readSourceLine(block.subarray(start, end), terminated, recordIn);
+    const { line, skipped, issue } = readSourceLine(block.subarray(start, end), terminated, (value) =>
+      isRecord(value) ? value : undefined,
+    );
     if (issue) issues.add(issue, lineNumber, LINE_ISSUES[issue]);
     if (line) add(line, { lineNumber, offset: offset + skipped, length: end - start - skipped });
     else if (issue === "bad-line") firstUnreadable = Math.min(firstUnreadable, lineNumber);
@@ -255,8 +257,6 @@ export function readLineTable(view: ByteView, area: ScratchArea, issues: ImportI
 const PHANTOM_PARENT = "A message follows one that is not in the file; shown as a separate branch.";
 const BRIDGED =
   "A message follows a damaged line; it is shown after the message before that line, with a mark between them.";
-
-const recordIn = (value: unknown): Line | undefined => (isRecord(value) ? value : undefined);
 
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 

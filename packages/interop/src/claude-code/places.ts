@@ -211,11 +211,12 @@ export class Boundaries {
    * Registers the kept lines for {@link keeping}. Marks the summary and all kept lines but the last as followed, so that
    * none of them becomes the leaf.
    */
-  #relink({ summary, kept }: Boundary, table: LineTable): void {
+  #relink(boundary: Boundary, table: LineTable): void {
+    const { summary, kept } = boundary;
     for (const [at, row] of kept.entries()) {
       if (at < kept.length - 1) table.mark(row, LineMark.followed);
       const boundaries = this.#byKept.get(row) ?? [];
-      boundaries.push(this.#bySummary.get(summary)!);
+      boundaries.push(boundary);
       this.#byKept.set(row, boundaries);
     }
     if (kept.length > 0) table.mark(summary, LineMark.followed);

@@ -49,7 +49,6 @@ type Fields = Record<string, unknown>;
 
 const line = (timestamp: string, type: string, payload: Fields) => ({ timestamp, type, payload });
 
-/** Lines of one rollout. */
 class RolloutLines implements NativeFile {
   readonly #session: NativeSession;
   /** Provider of the thread. Reasoning that another provider encrypted is left out. */

@@ -182,7 +182,6 @@ const KNOWN_STATE: ReadonlySet<string> = new Set(
   dynamic_tools_updated realtime_item security_risk_score`.split(/\s+/),
 );
 
-/** Adds the entries of a line. */
 function takeLine(history: ThreadHistory, line: LogicalLine, next: LogicalLine | undefined): void {
   history.begin(line);
   const take = TAKE.get(line.type);

@@ -125,7 +125,6 @@ export class RolloutLibrary {
     return names;
   }
 
-  /** Returns the other files of a thread. */
   othersOf({ threadId, source }: RolloutFile): RolloutFile[] {
     return this.#siblings.files.flatMap((path): RolloutFile[] => {
       const other =

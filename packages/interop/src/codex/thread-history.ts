@@ -1,5 +1,5 @@
 import { type ContentBlock, type Entry, isRecord, type Usage } from "@espalier/session-tree";
-import { FormatIssues } from "../formats/conversation.ts";
+import { countIn, FormatIssues } from "../formats/conversation.ts";
 import type { DraftOptions } from "../import/draft.ts";
 import {
   type EntryBody,
@@ -218,8 +218,10 @@ class Trail {
   readonly #began: ScratchColumn<Float64Array>;
   /** Start of the run of entries that has no answer yet. */
   #runStart: { before: string | null; position: number } | undefined;
-  #said: Said[] = [];
-  #users: Said[] = [];
+  /** Newest texts, in order. */
+  said: Said[] = [];
+  /** Newest texts of the user, in order. */
+  users: Said[] = [];
   #userCharacters = 0;
 
   constructor(area: ScratchArea) {
@@ -245,14 +247,14 @@ class Trail {
     { isPrompt = false, keys = [`${role} ${text}`] }: { isPrompt?: boolean; keys?: readonly string[] } = {},
   ): void {
     const said = { id: this.leafId ?? "", role, text, keys, position: this.#position };
-    this.#said.push(said);
-    if (this.#said.length > 2 * REMEMBERED) this.#said = this.#said.slice(-REMEMBERED);
+    this.said.push(said);
+    if (this.said.length > 2 * REMEMBERED) this.said = this.said.slice(-REMEMBERED);
     if (!isPrompt) return;
-    this.#users.push(said);
+    this.users.push(said);
     this.#userCharacters += text.length;
     // The newest prompt is always kept, regardless of its length.
-    while (this.#userCharacters > USER_CHARACTERS && this.#users.length > 1)
-      this.#userCharacters -= this.#users.shift()!.text.length;
+    while (this.#userCharacters > USER_CHARACTERS && this.users.length > 1)
+      this.#userCharacters -= this.users.shift()!.text.length;
   }
 
   /** Begins a user turn at the first entry of the run that ends in the prompt. The prompt is at the leaf. */
@@ -276,33 +278,23 @@ class Trail {
     const position = this.#began.get(first);
     this.leafId = this.#before.get(first) || null;
     this.#before.cut(first);
-    this.#said = this.#said.filter((said) => said.position < position);
+    this.said = this.said.filter((said) => said.position < position);
     this.#keepUsers((said) => said.position < position);
     this.#runStart = undefined;
     return taken;
   }
 
   /** Drops the stored texts, except the last ones. */
-  forget(butLast = 0): void {
-    this.#said = butLast === 0 ? [] : this.#said.slice(-butLast);
-    const from = this.#said[0]?.position ?? Number.POSITIVE_INFINITY;
+  forget(butLast: number): void {
+    this.said = butLast === 0 ? [] : this.said.slice(-butLast);
+    const from = this.said[0]?.position ?? Number.POSITIVE_INFINITY;
     this.#keepUsers(({ position }) => position >= from);
     this.#runStart = undefined;
   }
 
-  /** Newest texts, in order. */
-  get said(): readonly Said[] {
-    return this.#said;
-  }
-
-  /** Newest texts of the user, in order. */
-  get users(): readonly Said[] {
-    return this.#users;
-  }
-
   #keepUsers(stays: (said: Said) => boolean): void {
-    this.#users = this.#users.filter(stays);
-    this.#userCharacters = this.#users.reduce((sum, { text }) => sum + text.length, 0);
+    this.users = this.users.filter(stays);
+    this.#userCharacters = this.users.reduce((sum, { text }) => sum + text.length, 0);
   }
 }
 
@@ -349,14 +341,10 @@ class UsageBook {
  * separately.
  */
 function readUsage(fields: Fields): Usage {
-  const count = (field: string): number => {
-    const value = fields[field];
-    return typeof value === "number" ? value : 0;
-  };
-  const cacheRead = count("cached_input_tokens");
-  const cacheWrite = count("cache_write_input_tokens");
-  const input = Math.max(0, count("input_tokens") - cacheRead - cacheWrite);
-  const output = count("output_tokens");
-  const totalTokens = count("total_tokens") || input + output + cacheRead + cacheWrite;
+  const cacheRead = countIn(fields, "cached_input_tokens");
+  const cacheWrite = countIn(fields, "cache_write_input_tokens");
+  const input = Math.max(0, countIn(fields, "input_tokens") - cacheRead - cacheWrite);
+  const output = countIn(fields, "output_tokens");
+  const totalTokens = countIn(fields, "total_tokens") || input + output + cacheRead + cacheWrite;
   return { input, output, cacheRead, cacheWrite, totalTokens, cost: NO_COST };
 }

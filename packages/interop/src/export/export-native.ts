@@ -46,7 +46,6 @@ export interface NativeFile {
   end(): Iterable<object>;
 }
 
-/** Writers by the name of the agent. */
 const TARGETS: Readonly<Record<NativeAgent, NativeTarget>> = {
   "claude-code": claudeCodeTarget,
   codex: codexTarget,

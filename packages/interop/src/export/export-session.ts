@@ -25,14 +25,7 @@ import { type ExportableSession, ExportSource, rowsAlong } from "./source.ts";
  * - `markdown`: a document for people
  * - `anthropic`, `openai` (Chat Completions), `openai-responses`, `ai-sdk`: the request that is made of the context
  */
-export type ExportFormat =
-  | "json"
-  | "jsonl"
-  | "markdown"
-  | "anthropic"
-  | "openai"
-  | "openai-responses"
-  | "ai-sdk";
+export type ExportFormat = "json" | "jsonl" | "markdown" | "ai-sdk" | keyof typeof nativeFormats;
 
 /** Options of an export. */
 export interface ExportOptions {

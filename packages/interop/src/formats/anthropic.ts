@@ -14,6 +14,7 @@ import {
   ConversationBuilder,
   type ConversationOptions,
   type ConversationSource,
+  countIn,
   type FormatIssues,
   type ImportedConversation,
   listOf,
@@ -194,14 +195,10 @@ export function answerFacts(fields: Fields): { said: Partial<AssistantMessage>; 
  * separately from `input_tokens`.
  */
 function readUsage(usage: Fields): Usage {
-  const count = (field: string): number => {
-    const value = usage[field];
-    return typeof value === "number" ? value : 0;
-  };
-  const input = count("input_tokens");
-  const output = count("output_tokens");
-  const cacheRead = count("cache_read_input_tokens");
-  const cacheWrite = count("cache_creation_input_tokens");
+  const input = countIn(usage, "input_tokens");
+  const output = countIn(usage, "output_tokens");
+  const cacheRead = countIn(usage, "cache_read_input_tokens");
+  const cacheWrite = countIn(usage, "cache_creation_input_tokens");
   return { input, output, cacheRead, cacheWrite, totalTokens: input + output + cacheRead + cacheWrite };
 }
 

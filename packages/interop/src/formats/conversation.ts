@@ -312,6 +312,12 @@ export function partsOf(list: readonly unknown[], path: string, issues: FormatIs
 
 export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
+/** Returns the number in a field; 0 for any other value. */
+export const countIn = (fields: Fields, field: string): number => {
+  const value = fields[field];
+  return typeof value === "number" ? value : 0;
+};
+
 export const textsOf = (blocks: readonly ContentBlock[]): string[] =>
   blocks.flatMap((block) => (block.type === "text" ? [block.text] : []));
 

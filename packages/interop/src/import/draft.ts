@@ -165,10 +165,7 @@ export function* firstLines(view: ByteView, most = 50): Generator<{ bytes: Uint8
 
 /** Returns the last part of a path, without `.jsonl` and `.zst`. */
 export function sourceName(path: string): string {
-  return path
-    .replace(/^.*[/\\]/, "")
-    .replace(/\.zst$/, "")
-    .replace(/\.jsonl$/, "");
+  return path.replace(/^.*[/\\]/, "").replace(/(?:\.jsonl)?(?:\.zst)?$/, "");
 }
 
 /** Number of bytes read at a time: lines are usually read in file order. */

@@ -122,11 +122,9 @@ export function uuidFromText(text: string): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20)}`;
 }
 
-/** Returns whether a text is a UUID in lower case. */
-const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text);
-
-/** Returns an id that is a UUID; for any other id a UUID derived from it. */
-export const uuidOf = (id: string): string => (isUuid(id) ? id : uuidFromText(id));
+/** Returns an id that is a UUID in lower case; for any other id a UUID derived from it. */
+export const uuidOf = (id: string): string =>
+  /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id) ? id : uuidFromText(id);
 
 /** Returns the UUID of a line that an export writes for an entry: for the first line (`at` 0), that of the entry's id. */
 export const uuidOfLine = (entryId: string, at: number): string =>

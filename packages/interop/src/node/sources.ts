@@ -54,17 +54,15 @@ export class SourceFiles {
   #lazyView(path: string): ByteView {
     const { size } = this.#use(path);
     const within = (offset: number, length: number) => Math.max(0, Math.min(length, size - offset));
-    return {
-      size,
-      read: (offset, length) => this.#use(path).read(offset, within(offset, length)),
-      readInto: (offset, target) => {
-        const length = within(offset, target.length);
-        return this.#use(path).readInto(
-          offset,
-          length === target.length ? target : target.subarray(0, length),
-        );
-      },
+    const readInto = (offset: number, target: Uint8Array): number => {
+      const length = within(offset, target.length);
+      return this.#use(path).readInto(offset, length === target.length ? target : target.subarray(0, length));
     };
+    const read = (offset: number, length: number): Uint8Array => {
+      const bytes = new Uint8Array(within(offset, length));
+      return bytes.subarray(0, readInto(offset, bytes));
+    };
+    return { size, read, readInto };
   }
 
   #use(path: string): ClosableView {
@@ -125,7 +123,7 @@ const RATIO = 200;
 const SHARE_OF_ROOM = 0.5;
 
 /** A view that can be closed, which releases its file. */
-interface ClosableView extends ByteView {
+interface ClosableView extends Pick<ByteView, "size" | "readInto"> {
   close(): void;
 }
 
@@ -206,12 +204,7 @@ function viewOf(whole: TemporaryFile, size: number): ClosableView {
     whole.readAt(offset, target.subarray(0, length));
     return length;
   };
-  const read = (offset: number, length: number): Uint8Array => {
-    const bytes = new Uint8Array(Math.max(0, Math.min(length, size - offset)));
-    readInto(offset, bytes);
-    return bytes;
-  };
-  return { size, read, readInto, close: () => whole.close() };
+  return { size, readInto, close: () => whole.close() };
 }
 
 /** A found file. It may be a FIFO or a device, which is reported when it is read. */

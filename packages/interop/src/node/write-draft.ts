@@ -304,7 +304,8 @@ function entryIn(bytes: Uint8Array): Entry | undefined {
 /** Returns an entry of an earlier import; undefined when there is none. */
 function knownEntry(tree: Tree, id: string): KnownEntry | undefined {
   if (!tree.has(id)) return undefined;
-  const { sourceLines, message } = (entryOfId(tree, id) ?? {}) as ImportedEntry;
+  const entry = entryOfId(tree, id) as { sourceLines?: unknown; message?: { usage?: unknown } } | undefined;
+  const { sourceLines, message } = entry ?? {};
   const lines = typeof sourceLines === "number" ? sourceLines : 1;
   return { lines, isBilled: message?.usage !== undefined };
 }
@@ -317,12 +318,6 @@ function entryOfId(tree: Tree, id: string): Entry | undefined {
   const row = tree.index.rowOf(id);
   const line = row < 0 ? undefined : readSessionLine(tree.bytesAt(row));
   return line?.is === "entry" ? line.entry : undefined;
-}
-
-/** Fields of an imported entry that a second import reads. */
-interface ImportedEntry {
-  sourceLines?: unknown;
-  message?: { usage?: unknown };
 }
 
 /**
@@ -355,14 +350,12 @@ function draftLine(entry: Entry, { issues }: SessionDraft, redactor: Redactor | 
   return lineOf(written, (message) => issues.add("content", null, message, entry.id));
 }
 
-/** Returns the leaf after an entry. */
 function leafBehind(entry: Entry, before: string | null): string | null {
   const kind = kindOf(entry);
   if (kind.leafTarget) return kind.leafTarget(entry);
   return kind.movesLeaf ? entry.id : before;
 }
 
-/** Returns a line that sets the leaf. */
 function leafLine(targetId: string | null): string {
   return JSON.stringify(
     entryOf({ ...leaf.of({ targetId }) }, createId(), targetId, new Date().toISOString()),

@@ -367,7 +367,6 @@ class PiEntries implements NativeFile {
     return { ...entry, details: { ...rest, codex: record } } as Entry;
   }
 
-  /** Yields the labels and the name. */
   *end(): Generator<Entry, void> {
     const { source, name } = this.#session;
     for (const [targetId, { label }] of labelsInForce(source.tree))

@@ -314,7 +314,6 @@ export class HashRows {
     if (++this.#count > MOST_TAKEN * 2 ** this.#bits) this.#grow();
   }
 
-  /** Visits all rows. */
   forEach(visit: (hash: Hash, row: number) => void): void {
     const slots = this.#slots;
     for (let at = 0; at < 3 * 2 ** this.#bits; at += 3) {

@@ -127,7 +127,6 @@ function readOwnLine(line: string, heading: string, summary: PreviousSummary): b
 /** End of a turn's line when the turn goes on. */
 const UNFINISHED = /[;→] not finished yet$/;
 
-/** Line of a failure. */
 const FAILURE = /^(?:`[^`]+` (?:had )?failed\b|Changing `[^`]+` failed\b)/;
 
 /** Next steps that are outdated as soon as work continues. */
