@@ -98,7 +98,6 @@ function totalAt({ points }: ContextGrowth, at: number): number {
   return point ? sumTokens(point.tokens) : 0;
 }
 
-/** A break of the prompt cache at a step of the path. */
 type BrokenStep = CacheBreakPoint & { step: number };
 
 /** Breaks of the prompt cache on the path: their total, and a menu that selects the entry that caused a break. */
@@ -165,7 +164,7 @@ function GrowthChart({ growth, window, at, broken }: GrowthChartProps) {
   return (
     <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
       {areas.map(({ kind, path }) => (
-        <path key={kind} class={`fill-${kind}`} d={path} />
+        <path key={kind} style={{ fill: colourOf(kind) }} d={path} />
       ))}
       {window < ceiling && (
         <line
@@ -193,6 +192,8 @@ function GrowthChart({ growth, window, at, broken }: GrowthChartProps) {
     </svg>
   );
 }
+
+const colourOf = (kind: TokenKind): string => `var(--kind-${kind})`;
 
 const NAMES: Readonly<Record<TokenKind, string>> = {
   summary: "summaries",
@@ -230,7 +231,7 @@ export function TokenBar({ tokens, window, named = false }: TokenBarProps) {
           .join(", ")}`}
       >
         {parts.map(({ kind, count }) => (
-          <span key={kind} class={`part fill-${kind}`} style={{ width: `${(count / whole) * 100}%` }} />
+          <span key={kind} style={{ width: `${(count / whole) * 100}%`, background: colourOf(kind) }} />
         ))}
         {total > window && <span class="window-mark" style={{ left: `${(window / whole) * 100}%` }} />}
       </div>
@@ -238,7 +239,8 @@ export function TokenBar({ tokens, window, named = false }: TokenBarProps) {
         <ul class="legend">
           {parts.map(({ kind, count }) => (
             <li key={kind}>
-              <span class={`swatch fill-${kind}`} /> {NAMES[kind]} <b>{formatTokens(count)}</b>
+              <span class="swatch" style={{ background: colourOf(kind) }} /> {NAMES[kind]}{" "}
+              <b>{formatTokens(count)}</b>
             </li>
           ))}
         </ul>

@@ -20,12 +20,17 @@ export function UsagePanel() {
   const { points } = model.spending ?? {};
   const last = points?.at(-1);
   if (!stats || !points) return <p class="quiet padded">Reading…</p>;
+  const ofSubAgents = runs.map((run) => ({
+    ...run,
+    name: run.title,
+    href: formatAddress({ session: run.key, tab: "usage" }),
+  }));
   if (!last) {
     return (
       <div class="panel">
         <h2>Usage and cost</h2>
         <p class="quiet">No entry of this session says what a provider billed.</p>
-        <SubAgentBills runs={runs} />
+        <Bills title="By sub-agent" bills={ofSubAgents} />
       </div>
     );
   }
@@ -59,15 +64,19 @@ export function UsagePanel() {
         ]}
       />
       {last.cost > 0 && (
-        <Plot title="Dollars" points={points} values={[{ name: "cost", of: (point) => point.cost }]} />
+        <Plot
+          title="Dollars"
+          points={points}
+          values={[{ name: "cost", colour: "accent", of: (point) => point.cost }]}
+        />
       )}
       <Plot
         title="Tokens"
         points={points}
         values={[
-          { name: "cached", of: (point) => point.cached },
-          { name: "input", of: (point) => point.input },
-          { name: "output", of: (point) => point.output },
+          { name: "cached", colour: "user", of: (point) => point.cached },
+          { name: "input", colour: "accent", of: (point) => point.input },
+          { name: "output", colour: "summary", of: (point) => point.output },
         ]}
       />
       <Bills
@@ -78,7 +87,7 @@ export function UsagePanel() {
         title="By kind"
         bills={stats.kinds.map((bill) => ({ ...bill, name: bill.kind.replaceAll("_", " ") }))}
       />
-      <SubAgentBills runs={runs} />
+      <Bills title="By sub-agent" bills={ofSubAgents} />
     </div>
   );
 }
@@ -89,20 +98,6 @@ const UNKNOWN = "not known";
 const costText = ({ cost, estimated }: Pick<UsageTotals, "cost" | "estimated">): string =>
   cost === 0 ? UNKNOWN : `${estimated > 0 ? "≈ " : ""}${formatDollars(cost)}`;
 
-function SubAgentBills({ runs }: { runs: readonly SubAgentCost[] }) {
-  if (runs.length === 0) return null;
-  return (
-    <Bills
-      title="By sub-agent"
-      bills={runs.map((run) => ({
-        ...run,
-        name: run.title,
-        href: formatAddress({ session: run.key, tab: "usage" }),
-      }))}
-    />
-  );
-}
-
 interface BillsProps {
   title: string;
   bills: readonly (Pick<UsageTotals, "calls" | "totalTokens" | "cost" | "estimated"> & {
@@ -112,6 +107,7 @@ interface BillsProps {
 }
 
 function Bills({ title, bills }: BillsProps) {
+  if (bills.length === 0) return null;
   return (
     <table class="bills">
       <caption>{title}</caption>
@@ -151,7 +147,7 @@ export function Facts({ facts }: { facts: readonly (readonly [name: string, valu
 interface PlotProps {
   title: string;
   points: readonly SpendingPoint[];
-  values: readonly { name: string; of: (point: SpendingPoint) => number }[];
+  values: readonly { name: string; colour: string; of: (point: SpendingPoint) => number }[];
 }
 
 /** Width in units of the drawing, which is stretched to the available space. */
@@ -169,9 +165,9 @@ function Plot({ title, points, values }: PlotProps) {
         {title}
         {values.length > 1 && (
           <span class="legend">
-            {values.map(({ name }) => (
+            {values.map(({ name, colour }) => (
               <span key={name}>
-                <span class={`swatch stroke-${name}`} /> {name}
+                <span class="swatch" style={{ background: `var(--${colour})` }} /> {name}
               </span>
             ))}
           </span>
@@ -188,10 +184,10 @@ function Plot({ title, points, values }: PlotProps) {
         {[0.25, 0.5, 0.75].map((share) => (
           <line key={share} class="grid" x1={0} x2={WIDTH} y1={HEIGHT * share} y2={HEIGHT * share} />
         ))}
-        {values.map(({ name, of }) => (
+        {values.map(({ name, colour, of }) => (
           <polyline
             key={name}
-            class={`stroke-${name}`}
+            style={{ stroke: `var(--${colour})` }}
             vector-effect="non-scaling-stroke"
             points={[
               `0,${HEIGHT}`,
