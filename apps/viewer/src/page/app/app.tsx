@@ -3,7 +3,7 @@ import { type ComponentChildren, render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ROW_KINDS } from "../../model/outline.ts";
 import type { FoundSession } from "../../server/open-sessions.ts";
-import { followEvents, TYPING, useAddressText, useAnswer } from "../source/observe.ts";
+import { followEvents, TYPING, useAddressText, useAnswer, useEvent } from "../source/observe.ts";
 import {
   ask,
   embeddedBytes,
@@ -26,17 +26,12 @@ interface AppProps {
   local: LocalSource;
 }
 
-/** The page: the list, or one session. */
 function App({ served, local }: AppProps) {
   const [address, setAddress] = useState<Address>(() => parseAddress(location.hash));
   const [trouble, setTrouble] = useState("");
   const [dropped, setDropped] = useState(0);
-  useEffect(() => {
-    const follow = () => setAddress(parseAddress(location.hash));
-    addEventListener("hashchange", follow);
-    return () => removeEventListener("hashchange", follow);
-  }, []);
-  useDrop(async (file) => {
+  useEvent("hashchange", () => setAddress(parseAddress(location.hash)));
+  const open = async (file: File) => {
     try {
       const key = await local.add(file.name, new Uint8Array(await file.arrayBuffer()));
       setTrouble("");
@@ -45,6 +40,11 @@ function App({ served, local }: AppProps) {
     } catch (error) {
       setTrouble(error instanceof Error ? error.message : String(error));
     }
+  };
+  useEvent("dragover", (event) => event.preventDefault());
+  useEvent("drop", (event) => {
+    event.preventDefault();
+    for (const file of event.dataTransfer?.files ?? []) void open(file);
   });
   const [only] = local.sessions;
   const session = address.session ?? (served || local.sessions.length > 1 ? null : (only?.key ?? null));
@@ -89,23 +89,6 @@ function DropPlace() {
       <p class="quiet">Nothing of it leaves this page.</p>
     </main>
   );
-}
-
-/** Loads files that are dropped anywhere on the page. */
-function useDrop(take: (file: File) => Promise<void>): void {
-  useEffect(() => {
-    const over = (event: DragEvent) => event.preventDefault();
-    const drop = (event: DragEvent) => {
-      event.preventDefault();
-      for (const file of event.dataTransfer?.files ?? []) void take(file);
-    };
-    addEventListener("dragover", over);
-    addEventListener("drop", drop);
-    return () => {
-      removeEventListener("dragover", over);
-      removeEventListener("drop", drop);
-    };
-  }, [take]);
 }
 
 /** Number of sessions that are listed at first. */
@@ -194,17 +177,11 @@ const timeOf = ({ updatedAt, modified }: ShownSession): string => updatedAt ?? m
 
 const DAY = 86_400_000;
 
-/** A session of the list, with its sub-agents. */
-interface ChosenSession {
-  session: ShownSession;
-  runs: ShownSession[];
-}
-
 /**
  * Returns the sessions that match a filter, or have a sub-agent that matches, each with all its sub-agents, at any depth. A
  * sub-agent is alone if its session is not in the list.
  */
-function chosenFrom(sessions: readonly ShownSession[], { q = "", ...choice }: ListChoice): ChosenSession[] {
+function chosenFrom(sessions: readonly ShownSession[], { q = "", ...choice }: ListChoice) {
   const wanted = q.trim().toLowerCase();
   const fits = (session: ShownSession) => isChosen(session, choice) && wordsOf(session).includes(wanted);
   const begun = new Map(sessions.map(({ id }) => [id, [] as ShownSession[]]));
@@ -222,7 +199,6 @@ function chosenFrom(sessions: readonly ShownSession[], { q = "", ...choice }: Li
   });
 }
 
-/** Returns whether a session matches the chosen agent, project and age. */
 function isChosen(session: ShownSession, { agent, project, days }: ListChoice): boolean {
   const since = days === undefined ? Number.NEGATIVE_INFINITY : Date.now() - Number(days) * DAY;
   return (
@@ -281,7 +257,9 @@ function SubAgents({ runs }: { runs: readonly ShownSession[] }) {
   );
 }
 
-const AGES: readonly [days: string, name: string][] = [
+type FilterValues = readonly (readonly [value: string, name: string])[];
+
+const AGES: FilterValues = [
   ["1", "last 24 hours"],
   ["7", "last 7 days"],
   ["30", "last 30 days"],
@@ -299,29 +277,29 @@ function Filters({ sessions, choice, choose }: FiltersProps) {
   const projects = distinct(sessions.map(({ cwd }) => cwd)).sort((a, b) =>
     projectName(a).localeCompare(projectName(b)),
   );
+  const filters: [name: "days" | "agent" | "project", label: string, all: string, values: FilterValues][] = [
+    ["days", "Time", "any time", AGES],
+    ["agent", "Agent", "all agents", agents.map((agent) => [agent, agentName(agent)])],
+    ["project", "Project", "all projects", projects.map((cwd) => [cwd, nameAmong(projects, cwd)])],
+  ];
   return (
     <div class="filters">
-      <Filter
-        label="Time"
-        all="any time"
-        value={choice.days}
-        values={AGES}
-        choose={(days) => choose({ days })}
-      />
-      <Filter
-        label="Agent"
-        all="all agents"
-        value={choice.agent}
-        values={agents.map((agent) => [agent, agentName(agent)])}
-        choose={(agent) => choose({ agent })}
-      />
-      <Filter
-        label="Project"
-        all="all projects"
-        value={choice.project}
-        values={projects.map((cwd) => [cwd, nameAmong(projects, cwd)])}
-        choose={(project) => choose({ project })}
-      />
+      {filters.map(([name, label, all, values]) => (
+        <select
+          key={name}
+          aria-label={label}
+          class={choice[name] ? "chosen" : ""}
+          value={choice[name] ?? ""}
+          onChange={(event) => choose({ [name]: event.currentTarget.value })}
+        >
+          <option value="">{all}</option>
+          {values.map(([value, text]) => (
+            <option key={value} value={value}>
+              {text}
+            </option>
+          ))}
+        </select>
+      ))}
     </div>
   );
 }
@@ -332,33 +310,6 @@ const distinct = (values: readonly string[]): string[] =>
 /** Name of a project: its folder's name, or the whole path if several folders have this name. */
 const nameAmong = (projects: readonly string[], cwd: string): string =>
   projects.filter((other) => projectName(other) === projectName(cwd)).length > 1 ? cwd : projectName(cwd);
-
-interface FilterProps {
-  label: string;
-  /** Name of the choice that filters nothing. */
-  all: string;
-  value: string | undefined;
-  values: readonly (readonly [value: string, name: string])[];
-  choose: (value: string) => void;
-}
-
-function Filter({ label, all, value = "", values, choose }: FilterProps) {
-  return (
-    <select
-      aria-label={label}
-      class={value === "" ? "" : "chosen"}
-      value={value}
-      onChange={(event) => choose(event.currentTarget.value)}
-    >
-      <option value="">{all}</option>
-      {values.map(([of, name]) => (
-        <option key={of} value={of}>
-          {name}
-        </option>
-      ))}
-    </select>
-  );
-}
 
 /** An empty list. It names the sessions of other agents that can be imported. */
 function NoSession({ source }: { source: PageSource }) {
@@ -385,7 +336,6 @@ function NoSession({ source }: { source: PageSource }) {
 /** Maximum number of sessions that the server finds. */
 const MOST_FOUND = 100;
 
-/** Roles of messages, with their names for people. */
 const ROLES: Readonly<Record<string, string>> = {
   assistant: ROW_KINDS.a,
   toolResult: ROW_KINDS.t,

@@ -65,10 +65,23 @@ export function oneAfterTheOther(run: () => Promise<void>): () => Promise<void> 
   };
 }
 
+/** Calls the newest `handle` for each event of the window. Begins before the browser paints, so that no event is missed. */
+export function useEvent<Name extends keyof WindowEventMap>(
+  name: Name,
+  handle: (event: WindowEventMap[Name]) => void,
+): void {
+  const newest = useRef(handle);
+  newest.current = handle;
+  useLayoutEffect(() => {
+    const listen = (event: WindowEventMap[Name]) => newest.current(event);
+    addEventListener(name, listen);
+    return () => removeEventListener(name, listen);
+  }, []);
+}
+
 /** Elements that use letters and arrow keys themselves. */
 const TAKING = "input:not([type=range]):not([type=checkbox]):not([type=radio]), textarea, select, dialog";
 
-/** Keys that move a slider. */
 const OF_SLIDERS = /^(Arrow|Page|Home$|End$)/;
 
 /**
@@ -76,20 +89,13 @@ const OF_SLIDERS = /^(Arrow|Page|Home$|End$)/;
  * is open; keys with Ctrl, Alt or Meta are left to the browser.
  */
 export function useKeys(press: (event: KeyboardEvent) => void): void {
-  const newest = useRef(press);
-  newest.current = press;
-  // Before the browser paints: a user may press a key as soon as the page is visible.
-  useLayoutEffect(() => {
-    const listen = (event: KeyboardEvent) => {
-      const target = event.target instanceof Element ? event.target : undefined;
-      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-      if (target?.closest(TAKING) || document.querySelector("dialog[open]")) return;
-      if (target?.matches("input[type=range]") && OF_SLIDERS.test(event.key)) return;
-      newest.current(event);
-    };
-    addEventListener("keydown", listen);
-    return () => removeEventListener("keydown", listen);
-  }, []);
+  useEvent("keydown", (event) => {
+    const target = event.target instanceof Element ? event.target : undefined;
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (target?.closest(TAKING) || document.querySelector("dialog[open]")) return;
+    if (target?.matches("input[type=range]") && OF_SLIDERS.test(event.key)) return;
+    press(event);
+  });
 }
 
 /**
@@ -97,17 +103,11 @@ export function useKeys(press: (event: KeyboardEvent) => void): void {
  * first.
  */
 export function usePrintKey(print: () => void): void {
-  const newest = useRef(print);
-  newest.current = print;
-  useEffect(() => {
-    const listen = (event: KeyboardEvent) => {
-      if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "p") return;
-      event.preventDefault();
-      newest.current();
-    };
-    addEventListener("keydown", listen);
-    return () => removeEventListener("keydown", listen);
-  }, []);
+  useEvent("keydown", (event) => {
+    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "p") return;
+    event.preventDefault();
+    print();
+  });
 }
 
 /**
