@@ -73,7 +73,7 @@ function contextAt(tree: Tree, row: number): SessionContext {
 }
 
 /** The context after one entry of a path. */
-export interface GrowthPoint {
+interface GrowthPoint {
   row: number;
   /** Position on the path, from 0. */
   at: number;

@@ -1,40 +1,4 @@
-export {
-  type CompactionView,
-  type ContextGrowth,
-  type ContextPiece,
-  type ContextView,
-  compactionAt,
-  contextViewAt,
-  type GrowthPoint,
-  growthTo,
-  originsOf,
-  type SummaryOrigin,
-  TOKEN_KINDS,
-  type TokenCounts,
-  type TokenKind,
-} from "./context.ts";
-export {
-  type EntryGist,
-  gistAt,
-  gistOfFields,
-  oneLine,
-  withoutHeadings,
-} from "./entry-gist.ts";
-export { type Outline, OutlineRows, outlineOf, ROW_KINDS, type RowKind } from "./outline.ts";
-export {
-  type BranchEnd,
-  type CacheBreakPoint,
-  type CompactionMark,
-  type EditMark,
-  type FoundText,
-  type FoundTexts,
-  factsOf,
-  findText,
-  type SessionFacts,
-  type SessionReader,
-  type Spending,
-  type SpendingPoint,
-  spendingOf,
-  type TreeReader,
-  treeReader,
-} from "./tree-reader.ts";
+export { compactionAt, contextViewAt, growthTo, originsOf } from "./context.ts";
+export { gistAt, gistOfFields, oneLine, withoutHeadings } from "./entry-gist.ts";
+export { OutlineRows, outlineOf, ROW_KINDS } from "./outline.ts";
+export { factsOf, findText, type SessionReader, spendingOf, treeReader } from "./tree-reader.ts";

@@ -80,8 +80,7 @@ export function treeReader(tree: Tree, rowsWith?: RowFinder) {
     rules: async (row: number) =>
       row < 0 ? [] : rulesOn(rowsOfRules(tree, known(row)).map((at) => tree.entryAt(at))),
     origins: async (compactionRow: number, line: string) => originsOf(tree, compactionRow, line),
-    find: async (query: string, signal?: AbortSignal) =>
-      findText(tree, query, { ...(rowsWith ? { rowsWith } : {}), ...(signal ? { signal } : {}) }),
+    find: async (query: string, signal?: AbortSignal) => findText(tree, query, { rowsWith, signal }),
     /** Returns the ends of all branches, newest first. */
     branches: async () => branchEnds(tree),
     /** Compares two branches, given by their last rows. */
@@ -110,7 +109,7 @@ function rowsOfRules(tree: Tree, row: number): number[] {
 }
 
 /** A compaction in the tree. */
-export interface CompactionMark {
+interface CompactionMark {
   row: number;
   id: string;
   /** Row of the first entry that the compaction keeps; its own row if it keeps none, or if that entry is missing. */
@@ -120,7 +119,7 @@ export interface CompactionMark {
 }
 
 /** A change of an entry's content for the model, from the position of the change on. */
-export interface EditMark {
+interface EditMark {
   row: number;
   targetRow: number;
   /** True for an edit that leaves the entry out; false for one that replaces its content. */
@@ -199,7 +198,7 @@ function* editMarks(tree: Tree): Generator<EditMark> {
 }
 
 /** A hit of a search in a session. */
-export interface FoundText {
+interface FoundText {
   row: number;
   snippet: string;
 }
@@ -227,9 +226,9 @@ export type RowFinder = (tree: Tree, text: string, signal?: AbortSignal) => Prom
 
 export interface FindOptions {
   /** Finds the rows to read. Default: all rows are read. */
-  rowsWith?: RowFinder;
+  rowsWith?: RowFinder | undefined;
   /** Aborts the search, which throws the signal's reason. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /** Finds entries of the conversation that contain a text, ignoring case and surrounding space; none for an empty text. */
