@@ -46,11 +46,9 @@ export interface FoundSession {
 /** Filter of the sessions that are listed or searched. */
 export type SessionFilter = Pick<ListOptions, "agent" | "project" | "since">;
 
-/** Maximum number of sessions that a search finds. */
+/** Maximum numbers of sessions that a search finds, and of messages that it counts and shows of each. */
 const MOST_FOUND = 100;
-/** Maximum number of messages that a search counts in a session. */
 const MOST_COUNTED = 100;
-/** Maximum number of messages that a search shows of a session. */
 const MOST_SHOWN = 3;
 
 /** Cost of a sub-agent's run. */
@@ -335,11 +333,12 @@ export interface PlansView {
 /** Requests for plans with the session's settings, by the last part of the address. */
 export const planRoutes: Readonly<Record<string, (session: Session, query: Query) => object>> = {
   plans: (session): PlansView => ({ policy: session.policy.name, policies: session.comparePolicies() }),
-  plan: (session, query) => planView(session, policyIn(query("policy")) ?? session.policy.name),
+  plan: (session, query) => planView(session, policyIn(query("policy"))),
 };
 
-function planView(session: Session, policy: string): PlanView {
-  const plan = session.planCompaction({ policy: policyIn(policy) ?? session.policy });
+function planView(session: Session, chosen: PolicyName | undefined): PlanView {
+  const plan = session.planCompaction({ policy: chosen ?? session.policy });
+  const policy = chosen ?? session.policy.name;
   const { tokens, sources } = session.context;
   const rowsOf = (ids: readonly string[]) => [...new Set(ids)].map((id) => session.tree.row(id));
   if (!plan.eligible) {

@@ -49,15 +49,11 @@ const TOKEN_BYTES = 24;
  * Serves sessions to browsers of this machine.
  * @throws ViewerError `port` if the port cannot be used, `page` if the page cannot be read, usually because it was not built
  */
-export async function serveViewer({
-  sessions,
-  page,
-  write = false,
-  port = 0,
-}: ServeOptions): Promise<ViewerServer> {
+export async function serveViewer(options: ServeOptions): Promise<ViewerServer> {
+  const { sessions, page, write = false, port = 0 } = options;
   const token = randomBytes(TOKEN_BYTES).toString("base64url");
   const open = new OpenSessions(sessions);
-  const app = viewerApp({ token, sessions, open, file: page, page: await servedPage(page, write), write });
+  const app = viewerApp(token, open, await servedPage(page, write), options);
   const server = createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false });
   await new Promise<void>((resolve, reject) => {
     const fail = (cause: Error) =>
@@ -80,21 +76,17 @@ export async function serveViewer({
   };
 }
 
-interface ViewerAppOptions {
-  /** First part of every path. */
-  token: string;
-  sessions: ViewerSessions;
-  open: OpenSessions;
-  /** File of the built page. */
-  file: string;
-  /** The page, and its content policy. */
-  page: { html: string; policy: string };
-  /** True: sessions may be changed. */
-  write: boolean;
-}
-
-/** All requests that the server answers; docs/viewer-api.md describes them. */
-function viewerApp({ token, sessions, open, file, page, write }: ViewerAppOptions): Hono {
+/**
+ * All requests that the server answers; docs/viewer-api.md describes them.
+ *
+ * @param token first part of every path
+ */
+function viewerApp(
+  token: string,
+  open: OpenSessions,
+  page: Awaited<ReturnType<typeof servedPage>>,
+  { sessions, page: file, write = false }: ServeOptions,
+): Hono {
   const app = new Hono();
   app.onError((error, context) => {
     const { status, error: told } = failureAnswer(error);

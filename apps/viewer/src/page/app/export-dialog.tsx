@@ -100,7 +100,6 @@ export function ExportDialog({ print, onClose }: { print: () => void; onClose: (
   );
 }
 
-/** Parameters of an export. */
 interface ExportChoice {
   format: "markdown" | "html" | "json" | "jsonl";
   /** Last entry of the path; absent for the whole session. */
@@ -133,7 +132,6 @@ async function localExport({ tree }: TreeReader, { format, at, redact }: ExportC
 /** Bytes that are encoded at once. A multiple of three, so that the parts of the base64 text can be joined. */
 const PART = 3 << 12;
 
-/** Text of the comment that marks the place of the session. */
 const PLACE = "place of the session";
 
 /**

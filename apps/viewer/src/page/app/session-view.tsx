@@ -116,10 +116,8 @@ interface LoadedSessionProps {
   canWrite: boolean;
 }
 
-/** The open dialog. */
 type Opened = { order: Order } | "plan" | "export" | "keys";
 
-/** View of a session: its tree, its panels, and a slider over its history. */
 function LoadedSession({ model, address, served, canWrite }: LoadedSessionProps) {
   useObserved(model);
   const [inspected, setInspected] = useState(-1);
@@ -291,7 +289,6 @@ interface DialogsProps {
   close: () => void;
 }
 
-/** The open dialog. */
 function Dialogs({ dialog, print, close }: DialogsProps) {
   const { model, served } = useViewer();
   /** Shows the leaf after an act that moved it, else the entry of the act. */
@@ -311,7 +308,6 @@ function Dialogs({ dialog, print, close }: DialogsProps) {
   );
 }
 
-/** Acts that move the leaf. */
 const MOVES: ReadonlySet<Order["act"]> = new Set(["navigate", "undo", "redo"]);
 
 /** Logo: a tree on its trellis. */
@@ -360,7 +356,6 @@ function Tabs({ tab, open }: { tab: Tab; open: (tab: Tab) => void }) {
   );
 }
 
-/** Search within the session. */
 interface Finder {
   query: string;
   setQuery(query: string): void;
@@ -373,7 +368,6 @@ interface Finder {
   step(by: 1 | -1): void;
   /** Selects an entry and opens the conversation at it. */
   show(row: number): void;
-  /** Ends the search. */
   close(): void;
 }
 

@@ -65,14 +65,14 @@ function Answer({ message, results }: { message: AssistantMessage; results: Mess
   );
 }
 
-function Blocks({ message, Text = Markdown }: { message: ContextMessage; Text?: typeof TypedText }) {
-  return contentBlocks(message as { content?: unknown }).map((block, at) =>
-    block.type === "text" ? <Text key={at} text={fieldText(block.text)} /> : <Block key={at} block={block} />,
-  );
+function Blocks({ message, Text }: { message: ContextMessage; Text?: typeof TypedText }) {
+  return contentBlocks(message as { content?: unknown }).map((block, at) => (
+    <Block key={at} block={block} Text={Text} />
+  ));
 }
 
-function Block({ block }: { block: ContentBlock }) {
-  if (block.type === "text") return <Markdown text={fieldText(block.text)} />;
+function Block({ block, Text = Markdown }: { block: ContentBlock; Text?: typeof TypedText | undefined }) {
+  if (block.type === "text") return <Text text={fieldText(block.text)} />;
   if (block.type === "image") return <Picture block={block} />;
   if (block.type !== "thinking") return <p class="quiet">A block of a kind that is not known here.</p>;
   const thinking = fieldText(block.thinking);
@@ -171,32 +171,20 @@ function patchIn(details: unknown): string | undefined {
   return [diff, patch].find((text): text is string => typeof text === "string" && text !== "");
 }
 
-interface ToolResultProps {
-  message: ToolResultMessage;
-  hasChange?: boolean;
-}
-
-/** Shows the result of a tool call. */
-function ToolResult({ message, hasChange = false }: ToolResultProps) {
-  const blocks = contentBlocks(message);
+function ToolResult({ message, hasChange = false }: { message: ToolResultMessage; hasChange?: boolean }) {
   return (
     <div class={`result${message.isError ? " failed" : ""}${hasChange ? " brief" : ""}`}>
-      {blocks.map((block, at) => (
-        <ResultBlock key={at} block={block} />
-      ))}
+      {contentBlocks(message).map((block, at) => {
+        if (block.type === "image") return <Picture key={at} block={block} />;
+        return block.type === "text" && <PlainText key={at} text={fieldText(block.text)} />;
+      })}
     </div>
   );
-}
-
-function ResultBlock({ block }: { block: ContentBlock }) {
-  if (block.type === "image") return <Picture block={block} />;
-  return block.type === "text" ? <PlainText text={fieldText(block.text)} /> : null;
 }
 
 /** Number of lines that are shown at first. */
 const FIRST_SHOWN = 60;
 
-/** Removed and added lines of a changed file. */
 function DiffView({ lines }: { lines: readonly ChangedLine[] }) {
   const [shown, setShown] = useState(FIRST_SHOWN);
   return (
@@ -218,13 +206,11 @@ function DiffView({ lines }: { lines: readonly ChangedLine[] }) {
   );
 }
 
-/** A line of a changed file. */
 interface ChangedLine {
   sign: "+" | "-" | " ";
   text: string;
 }
 
-/** A change of a file that a call requested. */
 interface FileChange {
   path: string;
   /** Lines of each edit, in order: removed, added and unchanged ones. */

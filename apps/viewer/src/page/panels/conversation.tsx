@@ -10,6 +10,7 @@ import {
   fieldText,
   toolCalls,
 } from "@espalier/session-tree";
+import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { billOf, saidIn, titleIn } from "../../model/entry-gist.ts";
 import { ROW_KINDS, type RowKind } from "../../model/outline.ts";
@@ -123,9 +124,9 @@ const MOST_PRINTED = 3_000;
 
 /** Prints when all entries are rendered and unfolded. */
 function usePrint(
-  scroller: { current: HTMLDivElement | null },
+  scroller: RefObject<HTMLDivElement | null>,
   isWhole: boolean,
-  onPrinted: (() => void) | undefined,
+  onPrinted?: () => void,
 ): void {
   useEffect(() => {
     if (!onPrinted || !isWhole) return;
@@ -140,7 +141,7 @@ function usePrint(
 }
 
 /** Scrolls a newly selected entry into view when it is rendered. Further entries leave the user where they scrolled to. */
-function useScrollTo(scroller: { current: HTMLDivElement | null }, row: number, isThere: boolean): void {
+function useScrollTo(scroller: RefObject<HTMLDivElement | null>, row: number, isThere: boolean): void {
   const shown = useRef(-1);
   useLayoutEffect(() => {
     if (!isThere || shown.current === row) return;
@@ -177,7 +178,6 @@ interface EntryCardProps {
   isSelected: boolean;
 }
 
-/** An entry of the conversation. */
 function EntryCard(props: EntryCardProps) {
   const { row, entry, isSelected } = props;
   const { model: session, select } = useViewer();
@@ -287,7 +287,6 @@ interface EntryToolsProps {
   isLeftOut: boolean;
 }
 
-/** Buttons for acts on an entry. */
 function EntryTools({ row, id, kind, isSaid, isLeftOut }: EntryToolsProps) {
   const { canWrite, open, compareWith, linkTo, inspect, order } = useViewer();
   const [copied, setCopied] = useState("");

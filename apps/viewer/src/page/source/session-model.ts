@@ -313,7 +313,7 @@ const OUTSTANDING = new Set(["u", "c", "f", "x", "b"]);
 
 /**
  * Lines of a drawing from top to bottom. Side branches come directly below their fork; the main path continues after
- * them.
+ * them. There are as many lines as `rows`; the other arrays may be longer.
  */
 interface TreeLayout {
   /** For each line, the row that it shows; for a run, its first row. */
@@ -361,17 +361,7 @@ export function layOutTree(tree: OutlineRows, options: LayoutOptions): TreeLayou
   const lines = placeLines(tree, shape, options, layout);
   for (const row of options.path ?? tree.path(options.tip)) layout.active[row] = 1;
   markPassing(layout, lines);
-  return {
-    ...layout,
-    rows: layout.rows.subarray(0, lines),
-    tellers: layout.tellers.subarray(0, lines),
-    counts: layout.counts.subarray(0, lines),
-    lanes: layout.lanes.subarray(0, lines),
-    parents: layout.parents.subarray(0, lines),
-    passing: layout.passing.subarray(0, lines),
-    passingActive: layout.passingActive.subarray(0, lines),
-    goesOn: layout.goesOn.subarray(0, lines),
-  };
+  return { ...layout, rows: layout.rows.subarray(0, lines) };
 }
 
 /** A branch that has no line yet. */

@@ -168,7 +168,6 @@ export function TreePanel() {
 
 const PAINTED = "tree-painted";
 
-/** Visible part of the tree. */
 interface LaneWindow {
   /** First visible line, and the last one (exclusive). */
   from: number;
@@ -392,7 +391,6 @@ interface TreeLineProps {
   isSelected: boolean;
 }
 
-/** Text of a line of the tree. */
 function TreeLine({ line, top, height, left, isSelected }: TreeLineProps) {
   const { model, select } = useViewer();
   const { layout, rows, facts } = model;
@@ -400,7 +398,6 @@ function TreeLine({ line, top, height, left, isSelected }: TreeLineProps) {
   const count = layout.counts[line]!;
   const kind = rows.kind(row);
   const label = model.labels.get(row);
-  const words = count > 1 ? `${formatMany(count, "step")}` : undefined;
   const gist = model.gist(layout.tellers[line]!);
   const text = gist?.text ?? "";
   const classes = ["tree-line", `kind-${kind === "?" ? "unknown" : kind}`];
@@ -437,10 +434,8 @@ function TreeLine({ line, top, height, left, isSelected }: TreeLineProps) {
           leaf
         </span>
       )}
-      {words !== undefined && <span class="steps">{words}</span>}
-      {words === undefined && gist && gist.tools.length > 0 && (
-        <span class="tool">{toolNames(gist.tools)}</span>
-      )}
+      {count > 1 && <span class="steps">{formatMany(count, "step")}</span>}
+      {count === 1 && gist && gist.tools.length > 0 && <span class="tool">{toolNames(gist.tools)}</span>}
       <bdi class="text">{kind === "c" ? compactionWords(model, row) : text}</bdi>
       {cost > 0 && <span class="number">{formatDollars(cost)}</span>}
       {kind !== "c" && count === 1 && gist !== undefined && gist.tokens > 0 && (
