@@ -383,7 +383,6 @@ const FULL_BYTES = 80_000;
 /** System prompt of every request of the gardener; requests for summaries have another one. */
 const SYSTEM = "You tend a garden.";
 
-/** Prompt of a day. */
 const promptOf = (day: number): string => `Day ${day}: how are the pears? ${"Look well. ".repeat(160)}`;
 
 /** Day of a text of the conversation; 0 for another text. */
@@ -439,7 +438,6 @@ function reply(request: ReceivedRequest): Reply {
   return { kind: "message", content: [thinking, content], deltaLength: 3_000 };
 }
 
-/** A complete summary. */
 const SUMMARY = [
   "## Goal\nTend the garden.",
   "## Constraints & Preferences\n- none",

@@ -44,7 +44,6 @@ export const lives: Harness = {
   },
 };
 
-/** Options of a life. */
 interface LifeOptions {
   protocol: Protocol;
   policy: PolicyName;

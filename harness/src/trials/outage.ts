@@ -94,7 +94,6 @@ ioctl($folder, 0x8004587d, $without_flushing_the_log) or die "FS_IOC_SHUTDOWN: $
 
 /** A file system of its own on a loop device (ext4), whose power can be cut. */
 class LoopDisk {
-  /** The mount point. */
   readonly folder: string;
   readonly #image: string;
 

@@ -55,7 +55,7 @@ async function crashes(
   findings: Findings,
 ): Promise<void> {
   const { seed, isShort, count } = options;
-  const { ref } = await create(store, "crashes");
+  const { ref } = await store.create(headerOf("crashes"));
   const random = new SeededRandom(seed);
   const total = count ?? (isShort ? 4 : 100);
   const acked = { a: -1, b: -1 };
@@ -113,7 +113,7 @@ async function manyWriters(
   for (const isShared of [true, false]) {
     const refs: string[] = [];
     for (let writer = 0; writer < (isShared ? 1 : WRITERS); writer += 1)
-      refs.push((await create(store, `${isShared ? "shared" : "own"}-${writer}`)).ref);
+      refs.push((await store.create(headerOf(`${isShared ? "shared" : "own"}-${writer}`))).ref);
     const began = performance.now();
     const children = Array.from({ length: WRITERS }, (_, writer) => {
       const ref = refs[isShared ? 0 : writer]!;
@@ -139,8 +139,6 @@ async function manyWriters(
     findings.count("entries of many writers", found);
   }
 }
-
-const create = (store: PostgresStore, id: string) => store.create(headerOf(id));
 
 async function idsOf(store: PostgresStore, ref: string): Promise<string[]> {
   const view = await (await store.open({ file: ref }, "read")).load();

@@ -160,7 +160,6 @@ async function readOnlyDisk(
   await judgeNotes(findings, store, file, [...before, "again"], "After a read-only mount");
 }
 
-/** Fills the disk. */
 function fill(path: string): void {
   for (let size = 256 * 1024; size >= 1; size = size >> 1) {
     try {

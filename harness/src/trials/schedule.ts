@@ -6,14 +6,8 @@ import { alone, FOLDER, type Machine, Moment, type Script } from "./schedule/mac
 import { type Bounds, type End, searchSchedules } from "./schedule/search.ts";
 import { scheduleStatements } from "./schedule/statements.ts";
 
-/** Programs of some processes, and the bounds of the search for an order in which they fail. */
-interface Scenario {
-  name: string;
-  start: Moment;
-  scripts: Script[];
-  short: Bounds;
-  long: Bounds;
-}
+/** Programs of some processes, and the bounds of the search for an order in which they fail, in both forms of the trial. */
+type Scenario = [name: string, start: Moment, scripts: Script[], short: Bounds, long: Bounds];
 
 const NAME = "session.jsonl";
 const FILE = `${FOLDER}/${NAME}`;
@@ -47,8 +41,8 @@ export const schedule: Harness = {
 };
 
 async function search(scenario: Scenario, { isShort }: HarnessOptions, findings: Findings): Promise<void> {
-  const { name, start, scripts } = scenario;
-  const bounds = isShort ? scenario.short : scenario.long;
+  const [name, start, scripts, short, long] = scenario;
+  const bounds = isShort ? short : long;
   const judged = new Set<string>();
   let faults = 0;
   const states = await searchSchedules(start, scripts, bounds, async (end) => {
@@ -166,37 +160,24 @@ function scenarios(name: StoreName): Scenario[] {
   const failing = { deaths: 0, failures: 1, errors: FAILING };
   const bound = (bounds: Bounds, switches: number): Bounds => ({ ...bounds, switches });
   const calm = bound({ ...dying, deaths: 0 }, 1);
-  const scenario = (
-    name: string,
-    start: Moment,
-    scripts: Script[],
-    short: Bounds,
-    long: Bounds,
-  ): Scenario => ({
-    name,
-    start,
-    scripts,
-    short,
-    long,
-  });
   const longOnes = [append(["a", 10], ["b", 300]), append(["c", 300])];
   const failingOnes = [append(["a", 300]), append(["c", 10])];
   return [
-    scenario("append by two", current, longOnes, bound(dying, 2), dying),
-    scenario("append by two, a call fails", current, failingOnes, bound(failing, 1), failing),
-    scenario("lease by two", abandoned, [lease, lease], bound(dying, 2), dying),
-    scenario("lease by two, a call fails", abandoned, [lease, lease], bound(failing, 1), bound(failing, 3)),
-    scenario("upgrade by two", old, [one, two], bound(dying, 1), bound(dying, 4)),
-    scenario(
+    ["append by two", current, longOnes, bound(dying, 2), dying],
+    ["append by two, a call fails", current, failingOnes, bound(failing, 1), failing],
+    ["lease by two", abandoned, [lease, lease], bound(dying, 2), dying],
+    ["lease by two, a call fails", abandoned, [lease, lease], bound(failing, 1), bound(failing, 3)],
+    ["upgrade by two", old, [one, two], bound(dying, 1), bound(dying, 4)],
+    [
       "upgrade by two, a call fails",
       old,
       [one, two],
       bound({ ...failing, errors: ["EIO"] }, 1),
       bound(failing, 2),
-    ),
-    scenario("upgrade by three", old, [one, two, three], calm, bound(dying, 1)),
-    scenario("append by three", current, [one, two, three], bound(dying, 1), bound(dying, 2)),
-    scenario("lease by three", abandoned, [lease, lease, lease], calm, bound(dying, 2)),
+    ],
+    ["upgrade by three", old, [one, two, three], calm, bound(dying, 1)],
+    ["append by three", current, [one, two, three], bound(dying, 1), bound(dying, 2)],
+    ["lease by three", abandoned, [lease, lease, lease], calm, bound(dying, 2)],
   ];
 }
 

@@ -32,7 +32,6 @@ interface Opened {
 /** Numbers of each process for its inodes and descriptors, so that they do not depend on the order of steps. */
 const HUNDRED = 100;
 
-/** A system's error. */
 class Refusal extends Error {
   readonly code: string;
   constructor(code: string) {
@@ -49,7 +48,6 @@ export class Moment {
   readonly #names = new Map<string, number>();
   readonly #inodes = new Map<number, Inode>();
   readonly #open = new Map<number, Opened>();
-  /** Processes that have died. */
   readonly #dead = new Set<number>();
   #world: string | undefined;
   #key: string | undefined;
