@@ -62,7 +62,7 @@ for (const { name, title, run } of lines.filter((line) => only.includes(line.nam
 }
 bench.end();
 for (const { title, rows } of results) console.log(tableOf(title, rows));
-for (const reason of Object.values(bench.missing)) console.log(`Not measured: ${reason}.`);
+for (const reason of bench.missing.values()) console.log(`Not measured: ${reason}.`);
 console.log(verdictOf(results));
 
 if (!given.smoke) write(results);

@@ -74,7 +74,6 @@ const SAVERS = {
   },
 };
 
-/** The size of a server's write-ahead log. */
 async function writeAheadLog(address) {
   const { poolDatabase } = await import("../.work/storePostgres.mjs");
   const database = poolDatabase(address, "the bench's server");

@@ -11,15 +11,6 @@ const BOTTOM = 42;
 const COLOURS = ["#2f8f5b", "#c2553d", "#8a6fc0", "#8a8a8a", "#b8862b", "#3f7fbf"];
 const INK = "#808080";
 
-/**
- * @typedef {object} Plot
- * @property {string} title
- * @property {string} xTitle
- * @property {(value: number) => string} xText
- * @property {(value: number) => string} yText
- * @property {{ name: string, points: { x: number, y: number }[] }[]} series
- */
-
 export function plotSvg({ title, xTitle, xText, yText, series }) {
   const points = series.flatMap((each) => each.points);
   const x = axis(
@@ -56,12 +47,9 @@ export function plotSvg({ title, xTitle, xText, yText, series }) {
   const labels = apart(series.map((each) => round(y.place(each.points.at(-1)?.y ?? 1)) + 4));
   for (const [index, each] of series.entries()) {
     const colour = COLOURS[index % COLOURS.length];
-    const places = each.points.map((point) => `${round(x.place(point.x))},${round(y.place(point.y))}`);
+    const places = each.points.map((point) => [round(x.place(point.x)), round(y.place(point.y))]);
     parts.push(`<polyline points="${places.join(" ")}" fill="none" stroke="${colour}" stroke-width="2"/>`);
-    for (const place of places) {
-      const [cx, cy] = place.split(",");
-      parts.push(`<circle cx="${cx}" cy="${cy}" r="3" fill="${colour}"/>`);
-    }
+    for (const [cx, cy] of places) parts.push(`<circle cx="${cx}" cy="${cy}" r="3" fill="${colour}"/>`);
     parts.push(`<text x="${WIDTH - RIGHT + 10}" y="${labels[index]}" fill="${colour}">${each.name}</text>`);
   }
   return `${parts.join("\n")}\n</svg>\n`;
@@ -118,10 +106,18 @@ const bytes = (value) => {
 };
 const entriesIn = (work) =>
   Number.parseFloat(work) * (work.includes("M") ? 1e6 : work.includes("k") ? 1e3 : 1);
+
 /** Plots of the results, by name. */
 export function plotsOf(results) {
   const rowsOf = (name) => results.lines.find((line) => line.name === name)?.rows ?? [];
-  const turns = rowsOf("turns");
+  const turnsPlot = (title, yText, curve = []) => ({
+    title,
+    xTitle: "messages before it",
+    xText: sizeName,
+    yText,
+    series: seriesOf(curve),
+  });
+  const [time, written] = rowsOf("turns");
   return {
     open: {
       title: "Open a session and build its context",
@@ -134,19 +130,7 @@ export function plotsOf(results) {
           .map(({ work, figures }) => ({ x: entriesIn(work), ...figures })),
       ),
     },
-    "turn-time": {
-      title: "Time of one turn",
-      xTitle: "messages before it",
-      xText: sizeName,
-      yText: milliseconds,
-      series: seriesOf(turns[0]?.curve ?? []),
-    },
-    "turn-bytes": {
-      title: "Bytes written by one turn",
-      xTitle: "messages before it",
-      xText: sizeName,
-      yText: bytes,
-      series: seriesOf(turns[1]?.curve ?? []),
-    },
+    "turn-time": turnsPlot("Time of one turn", milliseconds, time?.curve),
+    "turn-bytes": turnsPlot("Bytes written by one turn", bytes, written?.curve),
   };
 }

@@ -1,10 +1,6 @@
-// The lines of a session as a coding agent leaves it: turns of a prompt, answers with thinking and calls, and results,
-// in the sizes of real ones; 30 % of it on branches that were left, a compaction every 150,000 tokens, labels.
-// Generated session files, kept between runs.
-// Text to cut messages from: prose and code in the proportions in which agents' sessions have them, with the quotes,
-// line ends and characters beyond ASCII that make JSON escape and UTF-8 decode.
-// Numbers that look random and are the same in every run.
-// Messages as the generated sessions have them, to be appended.
+// Sessions as a coding agent leaves them: turns of a prompt, answers with thinking and calls, and results, in the sizes of
+// real ones; 30 % on branches that were left, a compaction every 150,000 tokens, labels. Their texts are prose and code
+// with quotes, line ends and characters beyond ASCII, that make JSON escape and UTF-8 decode.
 import {
   closeSync,
   existsSync,

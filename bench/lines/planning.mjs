@@ -1,9 +1,9 @@
 // Deciding, planning and summarizing.
-import { copyFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { copyFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { atLeast, atMost, fasterThan, ratio, rowOf, stretch } from "../lib/goal.mjs";
 import { sampleMessages } from "../lib/session-lines.mjs";
-import { longSessions, meanOfMeasures, measureSessions, measuresLine } from "../summaries.mjs";
 
 const SETTINGS = { keepRecentTokens: 20_000 };
 
@@ -75,6 +75,48 @@ const deciding = {
   },
 };
 
+/** Files of the long sessions: the written ones after days of further work, with 48 to 62 requests each. */
+function longSessions() {
+  const folder = join(import.meta.dirname, "../sessions");
+  return readdirSync(folder)
+    .sort()
+    .map((name) => join(folder, name));
+}
+
+/** Measures of the summaries of each session, by name. */
+function measureSessions(files = []) {
+  const espalier = join(import.meta.dirname, "../../scripts/espalier.mjs");
+  const command = [espalier, "eval", ...files, "--policy", "token-budget", "--json"];
+  const { stdout, status, stderr } = spawnSync(process.execPath, command, {
+    encoding: "utf8",
+    maxBuffer: 1 << 28,
+  });
+  if (status !== 0) throw new Error(`espalier eval failed: ${stderr || stdout}`);
+  const measured = JSON.parse(stdout).sessions.flatMap(({ session, rows }) => {
+    const row = rows.find(({ policy, summarizer }) => policy === null && summarizer === "extractive");
+    return row ? [[session, row]] : [];
+  });
+  return Object.fromEntries(measured);
+}
+
+const MEASURES = ["reach", "user", "found", "state", "dump", "prec"];
+
+/** Returns the mean of each measure, over the sessions that have it. */
+const meanOfMeasures = (rows) =>
+  Object.fromEntries(
+    ["tokens", ...MEASURES].map((name) => {
+      const known = rows.map((row) => row[name]).filter((value) => value !== null);
+      return [name, known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length];
+    }),
+  );
+
+/** Formats measures as one line of text. */
+const measuresLine = (row) =>
+  [
+    `${Math.round(row.tokens)} tokens`,
+    ...MEASURES.map((name) => `${name} ${row[name]?.toFixed(2) ?? "–"}`),
+  ].join(", ");
+
 /** Goals of a mean; one session may have less of them. */
 const MEAN_GOALS = [
   ["reach", 0.75],
@@ -84,7 +126,6 @@ const MEAN_GOALS = [
   ["prec", 0.3],
 ];
 
-/** @returns {import("../lib/goal.mjs").Row} */
 const summaryRow = (name, measures, more) =>
   rowOf(`${name}: ${measuresLine(measures)}`, "of what users said, of 1", measures.user, [
     atMost("≤ 2,000 tokens", measures.tokens, 2_000),
@@ -100,7 +141,7 @@ const meanRow = (name, sessions, weigh = (goal) => goal) => {
 
 const summaries = {
   name: "summaries",
-  title: "What a summary made without a model carries of the project's own sessions (see summaries.mjs)",
+  title: "What a summary made without a model carries of the project's own sessions",
   async run(bench) {
     // It summarizes about 50 times, which is too much for a smoke run.
     if (bench.isSmoke) return [];

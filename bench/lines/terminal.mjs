@@ -45,7 +45,6 @@ const canScript = () => spawnSync("script", ["--version"]).status === 0;
 
 const ROUNDS = 7;
 
-/** Sizes of the screens that are measured. */
 const SIZES = [
   { columns: 80, rows: 24 },
   { columns: 200, rows: 50 },
@@ -172,7 +171,6 @@ async function terminalCore(folder) {
   return await import(pathToFileURL(join(folder, "stdin.mjs")).href);
 }
 
-/** Input without keys. */
 const INPUT = { setRawMode: () => {}, resume: () => {}, pause: () => {} };
 
 export const lines = [terminal];

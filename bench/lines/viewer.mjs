@@ -44,7 +44,6 @@ const viewer = {
   },
 };
 
-/** Number of counted frames. */
 const FRAMES = 240;
 
 async function measured(bench) {
