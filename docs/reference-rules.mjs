@@ -33,7 +33,6 @@ function isExplained(/** @type {import("typedoc").Reflection | undefined} */ ref
   return false;
 }
 
-/** @returns {string | undefined} */
 function missingIn(/** @type {import("typedoc").DeclarationReflection} */ property) {
   if (isNumber(property.type) && !SAYS_ITS_UNIT.test(property.name)) return "what its number counts";
   const owner = property.parent?.name ?? "";

@@ -16,27 +16,20 @@ if (process.argv[2] === undefined || folder === undefined) {
 }
 const adapter = join(root, "packages/espalier/src/adapters/pi.ts");
 
-/** Names of a module of Pi that the adapter has. Those it lacks stay Pi's. */
+/** Names of modules of Pi that the adapter has. Those it lacks stay Pi's. */
+const COMPACTION = [
+  ...["DEFAULT_COMPACTION_SETTINGS", "compact", "estimateTokens", "findCutPoint"],
+  ...["prepareCompaction", "shouldCompact"],
+];
 const TAKEN = {
   "src/core/session-manager.ts": [
-    ...["SessionManager", "buildContextEntries", "buildSessionContext", "buildSessionProjection"],
-    ...[
-      "CURRENT_SESSION_VERSION",
-      "getLatestCompactionEntry",
-      "migrateSessionEntries",
-      "parseSessionEntries",
-    ],
+    ...["CURRENT_SESSION_VERSION", "SessionManager", "buildContextEntries", "buildSessionContext"],
+    ...["buildSessionProjection", "getLatestCompactionEntry", "migrateSessionEntries", "parseSessionEntries"],
   ],
-  "src/core/compaction/compaction.ts": [
-    ...["DEFAULT_COMPACTION_SETTINGS", "compact", "estimateTokens", "findCutPoint"],
-    ...["prepareCompaction", "shouldCompact"],
-  ],
+  "src/core/compaction/compaction.ts": COMPACTION,
   "src/core/compaction/branch-summarization.ts": ["collectEntriesForBranchSummary"],
   "src/core/compaction/utils.ts": ["serializeConversation"],
-  "src/core/compaction/index.ts": [
-    ...["DEFAULT_COMPACTION_SETTINGS", "compact", "estimateTokens", "findCutPoint", "prepareCompaction"],
-    ...["shouldCompact", "collectEntriesForBranchSummary", "serializeConversation"],
-  ],
+  "src/core/compaction/index.ts": [...COMPACTION, "collectEntriesForBranchSummary", "serializeConversation"],
 };
 
 /** Selects tests of these modules, and of hosts that receive a manager. */

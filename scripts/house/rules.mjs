@@ -32,7 +32,6 @@ const rows = [
 /** Packages that import no other package of the workspace, so that hooks do not depend on sessions. */
 const standsAlone = new Set(["packages/extensions"]);
 
-/** @returns {string[]} */
 function checkRows(/** @type {Workspace} */ workspace) {
   return workspace.packages.flatMap((owner) => {
     if (rowOf(owner.folder) < 0) {
@@ -56,7 +55,6 @@ function checkRows(/** @type {Workspace} */ workspace) {
   });
 }
 
-/** @returns {string | undefined} */
 function whyForbidden(/** @type {string} */ from, /** @type {string} */ to) {
   if (standsAlone.has(from)) return `${from} imports no other package of the workspace`;
   if (rowOf(to) > rowOf(from)) return `${to} is above ${from}: imports go down the house`;
@@ -88,7 +86,6 @@ const limitsOf = ({ rootManifest }) => /** @type {Limits} */ (rootManifest.house
 const isTest = (/** @type {string} */ path) => /\/test\/|\.test\./.test(path);
 const isDoor = (/** @type {string} */ path) => /\/src\/(.*\/)?index\.tsx?$/.test(path);
 
-/** @returns {string[]} */
 function checkFiles(/** @type {Workspace} */ workspace) {
   const limits = limitsOf(workspace);
   const files = [...workspace.packages.flatMap((owner) => owner.files), ...workspace.scripts];
@@ -129,7 +126,6 @@ function checkFolders(/** @type {SourceFile[]} */ files, /** @type {Limits} */ {
     );
 }
 
-/** @returns {string[]} */
 function checkNames(/** @type {string} */ path) {
   const names = path.split("/").map((part) => part.replace(/\.(ts|tsx|mjs)$/, ""));
   return names.flatMap((name) => {

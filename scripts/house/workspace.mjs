@@ -37,7 +37,6 @@ export function readWorkspace(/** @type {string} */ root) {
   };
 }
 
-/** @returns {Record<string, any>} */
 function readManifest(/** @type {string} */ file) {
   return JSON.parse(readFileSync(file, "utf8"));
 }

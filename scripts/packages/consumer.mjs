@@ -93,7 +93,6 @@ export function checkConsumer(folder, { name, tarball }, installer, runtimes) {
 /** Doors that cannot be imported without their peer; missing-peers.mjs reads their messages. */
 const NEEDS_PEER = /\/(postgres|adapters\/langgraph)$/;
 
-/** @returns {string[]} */
 function checkRuntime(
   /** @type {string} */ folder,
   /** @type {Runtime} */ { node },
@@ -234,7 +233,6 @@ function run(/** @type {string} */ cwd, /** @type {string} */ command, /** @type
   return error?.message ?? said.match(/^\w*Error\b.*$/m)?.[0] ?? said;
 }
 
-/** @returns {Record<string, any>} */
 function readManifest(/** @type {string} */ folder) {
   return JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
 }
