@@ -7,10 +7,7 @@ import { print, type Shell } from "./shell.ts";
 /** Adds a command to the program. */
 export type AddCommand = (program: Command, shell: Shell) => void;
 
-/**
- * Answer of a command: one JSON value for programs, lines for people. A generator of lines runs only when the lines are
- * printed.
- */
+/** Answer of a command: a JSON value for programs, lines for people. A generator of lines runs when they are drawn. */
 export interface Answer {
   value: object;
   lines: Iterable<string>;

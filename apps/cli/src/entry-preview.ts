@@ -61,20 +61,14 @@ const RECORDED: readonly [RegExp, string][] = [
   ],
 ];
 
-/**
- * Returns the text of a prompt without an agent's elements. The text is unchanged if it does not begin with `<`, or if
- * nothing else would be left.
- */
+/** Returns a prompt without an agent's elements; unchanged if it does not begin with `<`, or has nothing else. */
 function withoutTags(text: string): string {
   if (!text.startsWith("<")) return text;
   const words = RECORDED.reduce((rest, [element, shown]) => rest.replace(element, shown), text).trim();
   return words === "" ? text : words;
 }
 
-/**
- * Names of a message's blocks, shown when the message has neither text nor calls. The text of a thinking block is shown
- * too.
- */
+/** Names of blocks, and thoughts, for a message that has neither text nor calls. */
 function blockNames(said: { content?: unknown }): string[] {
   return contentBlocks(said).flatMap((block) => {
     if (block.type === "image") return ["(image)"];

@@ -106,33 +106,24 @@ export function entryNamed(session: ReadableSession, reference: string): string 
   const { ids, what } = entriesNamed(session, reference);
   if (ids.length === 1) return ids[0]!;
   if (ids.length > 1) throw ambiguous(ids as string[], reference, what);
-  const meant = nearest(reference, labelsOf(session));
-  if (meant !== undefined)
-    throw new EspalierError(
-      "unknown-entry",
-      `There is no entry ${JSON.stringify(reference)} in this session. Did you mean the label ${JSON.stringify(meant)}?`,
-    );
-  const near = nearestId(reference, [...tree.ids()]);
+  const labels = [...labelsInForce(tree).values()].map(({ label }) => label);
+  const label = nearest(reference, labels);
+  const id = nearestId(reference, [...tree.ids()]);
   // For a whole id, the error of the tree suggests similar ids.
-  if (near === undefined || tree.has(near)) return tree.idAt(tree.row(reference));
+  if (label === undefined && (id === undefined || tree.has(id))) return tree.idAt(tree.row(reference));
+  const meant = label === undefined ? JSON.stringify(id) : `the label ${JSON.stringify(label)}`;
   throw new EspalierError(
     "unknown-entry",
-    `There is no entry ${JSON.stringify(reference)} in this session. Did you mean ${JSON.stringify(near)}?`,
+    `There is no entry ${JSON.stringify(reference)} in this session. Did you mean ${meant}?`,
   );
 }
-
-const labelsOf = ({ tree }: ReadableSession): string[] =>
-  [...labelsInForce(tree).values()].map(({ label }) => label);
 
 /** Like {@link entryNamed}, but throws CommandError `usage` for the position before the first entry. */
 export function existingEntry(session: ReadableSession, reference: string): string {
   return existing(entryNamed(session, reference), reference);
 }
 
-/**
- * Returns an id unchanged, or throws if it is `null`, the position before the first entry.
- * @throws CommandError `usage`
- */
+/** Returns an id unchanged. @throws CommandError `usage` for `null`, the position before the first entry */
 export function existing(id: string | null, reference: string): string {
   if (id !== null) return id;
   throw new CommandError(
@@ -158,19 +149,15 @@ export function entriesNamed(
   // An entry that is labelled with one of these words is named by its id, or with `@` before the label.
   if (reference === START) return { ids: [null], what: "" };
   if (reference === LEAF) return { ids: [session.leafId], what: "" };
-  const labelled = entriesLabelled(session, reference);
+  const wanted = reference.startsWith("@") ? [reference, reference.slice(1)] : [reference];
+  const labelled = [...labelsInForce(tree)].flatMap(([id, { label }]) =>
+    wanted.includes(label) && tree.has(id) ? [id] : [],
+  );
   if (labelled.length > 0) return { ids: labelled, what: "are labelled" };
   const beginning = new Set<string>();
   if (reference.length >= shortest)
     for (const id of tree.ids()) if (id.startsWith(reference)) beginning.add(id);
   return { ids: [...beginning], what: "have an id that begins with" };
-}
-
-function entriesLabelled({ tree }: ReadableSession, reference: string): string[] {
-  const wanted = reference.startsWith("@") ? [reference, reference.slice(1)] : [reference];
-  return [...labelsInForce(tree)].flatMap(([id, { label }]) =>
-    wanted.includes(label) && tree.has(id) ? [id] : [],
-  );
 }
 
 /** Maximum number of entries that an error lists. */

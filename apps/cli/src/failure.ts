@@ -61,10 +61,7 @@ export function failureOf(error: unknown, command = ""): Failure {
   };
 }
 
-/**
- * Returns a sentence for an error of the operating system that its command did not describe; undefined for other
- * errors, and for one without a path.
- */
+/** Sentence for an error of the system that names a path and that no command described; undefined for others. */
 function systemSentence({ code, syscall, path, dest }: NodeJS.ErrnoException & { dest?: string }) {
   if (syscall === undefined || code === undefined) return undefined;
   if (syscall === "uv_cwd") return "The current folder does not exist any more; change to another folder.";

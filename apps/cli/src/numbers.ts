@@ -5,10 +5,7 @@ import { InvalidArgumentError } from "commander";
 export { formatAge, formatBytes, formatCost } from "@espalier/engine/reading";
 export { formatCount, formatMany } from "@espalier/session-tree";
 
-/**
- * Formats a count before and after a change: "167,066 → 61,687"; only "167,066" if the count after it is null
- * (unknown).
- */
+/** Formats a count before and after a change: "167,066 → 61,687"; "167,066" if the second one is unknown (null). */
 export const formatChange = (before: number, after: number | null): string =>
   after === null ? formatCount(before) : `${formatCount(before)} → ${formatCount(after)}`;
 
@@ -45,25 +42,16 @@ export function formatBill(bill: Pick<UsageTotals, "calls" | "cost" | "estimated
 }
 
 /** Formats one cost in US dollars: "$1.50", "≈ $1.50" for an estimate, "unknown" for null, "-" for 0. */
-export function formatPrice({
-  cost,
-  estimated,
-}: {
-  cost: number | null;
-  estimated: number | boolean;
-}): string {
+export function formatPrice(price: { cost: number | null; estimated: number | boolean }): string {
+  const { cost, estimated } = price;
   if (cost === null) return "unknown";
   if (cost === 0) return "-";
   return `${Number(estimated) > 0 ? "≈ " : ""}${formatCost(cost)}`;
 }
 
 /** Returns true when there are calls, and the price of none is known. */
-export const isUnpriced = ({
-  calls,
-  cost,
-  unpriced,
-}: Pick<UsageTotals, "calls" | "cost" | "unpriced">): boolean =>
-  cost === 0 && unpriced > 0 && unpriced >= calls;
+export const isUnpriced = (bill: Pick<UsageTotals, "calls" | "cost" | "unpriced">): boolean =>
+  bill.cost === 0 && bill.unpriced > 0 && bill.unpriced >= bill.calls;
 
 /**
  * Cost as fields of JSON: `cost` in US dollars, null if no price is known; `estimated`, true if a part is estimated;
@@ -83,14 +71,9 @@ export function formatShortCost(dollars: number | null): string {
 }
 
 /** Formats 1534 milliseconds as "1.5 s". */
-export function formatSeconds(milliseconds: number): string {
-  return `${(milliseconds / 1_000).toFixed(1)} s`;
-}
+export const formatSeconds = (milliseconds: number): string => `${(milliseconds / 1_000).toFixed(1)} s`;
 
-/**
- * Returns a parser for the number of an option. It throws for an invalid number; `expected` describes valid ones in the
- * error, with an example.
- */
+/** Returns a parser for an option's number. Its error describes valid numbers by `expected`, with an example. */
 export const numberParser =
   (isValid: (number: number) => boolean, expected: string) =>
   (text: string): number => {
@@ -114,14 +97,10 @@ const SPANS = { h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000, m: 30 * 86_400_0
  * Parses a time in the past: a span (`3d`; also h, w, m of 30 days, y of 365 days), a local day (`2026-11-20`), or ISO
  * 8601. Throws InvalidArgumentError for other text.
  */
-export function parseSince(text: string): Date {
-  return timeIn(text, "T00:00:00");
-}
+export const parseSince = (text: string): Date => timeIn(text, "T00:00:00");
 
 /** Parses a time like {@link parseSince}, as the end of a period: a local day means its last millisecond. */
-export function parseUntil(text: string): Date {
-  return timeIn(text, "T23:59:59.999");
-}
+export const parseUntil = (text: string): Date => timeIn(text, "T23:59:59.999");
 
 function timeIn(text: string, ofDay: string): Date {
   const [, count, unit] = /^(\d+)\s*([hdwmy])$/i.exec(text.trim()) ?? [];

@@ -19,6 +19,7 @@ import {
   sessionOptionsOf,
   settleTail,
 } from "@espalier/engine";
+import { agentOfFile } from "@espalier/interop/node";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
@@ -33,6 +34,7 @@ import { chainOf, type Summarizer } from "@espalier/summarizer";
 import { isShortFor } from "./entry-reference.ts";
 import { CommandError, nearestId } from "./failure.ts";
 import { formatBytes } from "./numbers.ts";
+import { given } from "./options.ts";
 import { confirmOnTerminal, type Shell } from "./shell.ts";
 import { plainLine, titleOf } from "./text.ts";
 
@@ -73,13 +75,13 @@ export async function withSession<Result>(
 ): Promise<Result> {
   const options = { ...USES[use](shell), ...(isContextEnough ? { whole: false } : {}) };
   const ref = await sessionNamed(shell.store, word);
-  const session = await openSession(ref, options).catch(async (error: unknown) => {
+  const session = await openSession(ref, options).catch((error: unknown) => {
     // The file may be a session of another agent.
-    await refuseForeign(word);
+    refuseForeign(word);
     throw error;
   });
   try {
-    if (!session.header) await refuseForeign(session.file);
+    if (!session.header) refuseForeign(session.file);
     if (shell.globals.trace) shell.complain(readingTrace(session));
     // Views and references to entries need the whole session.
     if (!isContextEnough) {
@@ -139,7 +141,7 @@ export function openOptions(shell: Shell): OpenOptions {
     ui: {
       notify: (message) => shell.complain(message),
       setStatus: (key, text) => shell.setStatus?.(key, text),
-      ...(shell.dialogs ? { dialogs: shell.dialogs } : {}),
+      ...given({ dialogs: shell.dialogs }),
     },
     ...storeOf(shell),
   };
@@ -281,20 +283,16 @@ export function warnOfDamage(shell: Shell, { file }: Session, issues: readonly S
 /** Issues in which entries are lost. Duplicate lines and a missing final newline lose nothing. */
 const LOST: ReadonlySet<string> = new Set(["corrupt", "torn-tail", "duplicate-id", "orphan"]);
 
-/**
- * Returns the name of the agent in whose own format a file is; undefined for Pi, whose format is ours, and for every
- * other file.
- */
-export async function foreignAgentOf(file: string): Promise<string | undefined> {
-  const { agentOfFile } = await import("@espalier/interop/node");
+/** Returns the name of the agent in whose own format a file is; undefined for every other file, and for Pi. */
+export function foreignAgentOf(file: string): string | undefined {
   const found = agentOfFile(file);
   // Pi's format is ours.
   return found?.agent === "pi" ? undefined : found?.title;
 }
 
 /** Throws CommandError `foreign` for a session of another agent, which has to be imported first. */
-export async function refuseForeign(file: string): Promise<void> {
-  const agent = await foreignAgentOf(file);
+export function refuseForeign(file: string): void {
+  const agent = foreignAgentOf(file);
   if (agent === undefined) return;
   throw new CommandError(
     "foreign",
@@ -314,11 +312,7 @@ export function currentSettings(
   above: Partial<Settings> = {},
 ): Promise<ResolvedSettings> {
   const { summarizer, fallback } = shell.globals;
-  const flags = {
-    ...(summarizer === undefined ? {} : { summarizer }),
-    ...(fallback === undefined ? {} : { fallback }),
-    ...above,
-  };
+  const flags = { ...given({ summarizer, fallback }), ...above };
   return resolveSettings({ flags, model: modelOf, confirmTrust: confirmTrust(shell) });
 }
 
@@ -335,10 +329,7 @@ const confirmTrust =
     return answer;
   };
 
-/**
- * Asks whether to trust the project of the current folder again, if it changed since it was trusted. For full-screen
- * programs, which cannot ask later.
- */
+/** Asks whether to trust this folder's project again, if it changed. Full-screen programs cannot ask later. */
 export async function askAboutProject(shell: Shell): Promise<void> {
   const trust = openTrust();
   const project = trust.look(process.cwd());

@@ -50,6 +50,12 @@ export function optionOf([flags, description, values, more]: OptionShape): Optio
   return "isRequired" in rest ? option.makeOptionMandatory() : option;
 }
 
+/** Returns the fields that have a value. An optional property may be absent, but not undefined. */
+export const given = <Fields extends object>(fields: Fields) =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [Key in keyof Fields]?: Exclude<Fields[Key], undefined>;
+  };
+
 /** Options of every command. */
 export const globalOptions = [
   ["--json", "print JSON and nothing else"],

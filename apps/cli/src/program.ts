@@ -59,15 +59,10 @@ function createProgram(shell: Shell): Command {
   return program;
 }
 
-/**
- * Minimum width, in columns, of the help's column of descriptions. In a narrower column, descriptions are not wrapped.
- */
+/** Width in columns below which descriptions in the help are not wrapped. */
 const NARROWEST_HELP = 20;
 
-/**
- * Wraps paragraphs of a help text. Indented lines stay unchanged: descriptions of options are already wrapped, and
- * examples are copied.
- */
+/** Wraps paragraphs of a help text, not indented lines: descriptions are already wrapped, and examples are copied. */
 function inColumns(help: string, columns: number): string {
   if (!Number.isFinite(columns)) return help;
   const paragraphs = help.replace(/(?<=\S)\n(?=\S)/g, " ").split("\n");

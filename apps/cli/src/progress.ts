@@ -1,6 +1,6 @@
 import type { ActOptions } from "@espalier/engine";
 import { CommandError, INTERRUPTED } from "./failure.ts";
-import { formatCount } from "./numbers.ts";
+import { formatCount, formatSeconds } from "./numbers.ts";
 import type { Shell } from "./shell.ts";
 import { cutToColumns } from "./text.ts";
 
@@ -40,9 +40,7 @@ const INTERVAL = 120;
 const PATIENCE = 400;
 const TURNS = ["|", "/", "-", "\\"];
 
-/**
- * Shows a line of progress on stderr after 400 ms; nothing when stderr is not a terminal. The caller must call `stop`.
- */
+/** Shows a line of progress on stderr after 400 ms, only on a terminal. The caller must call `stop`. */
 export function startProgress({ colours, progressColumns }: Shell, what: string) {
   const begun = Date.now();
   let stage = "";
@@ -53,7 +51,7 @@ export function startProgress({ colours, progressColumns }: Shell, what: string)
   const draw = () => {
     const elapsed = Date.now() - begun;
     if (elapsed < PATIENCE) return;
-    const spent = `${(elapsed / 1_000).toFixed(1)} s${tokens > 0 ? `, ${formatCount(tokens)} tokens` : ""}`;
+    const spent = `${formatSeconds(elapsed)}${tokens > 0 ? `, ${formatCount(tokens)} tokens` : ""}`;
     const line = `${TURNS[turn++ % TURNS.length]} ${what}${stage}: ${spent} (Ctrl-C aborts it)`;
     process.stderr.write(`\r\u001b[K${colours.dim(cutToColumns(line, progressColumns - 1))}`);
     drawn = true;

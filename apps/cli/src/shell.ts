@@ -16,6 +16,9 @@ const ASSUMED_COLUMNS = 80;
 /** Environment of a command: its output, its style, its input. */
 export type Shell = ReturnType<typeof createShell>;
 
+/** Colours and columns for a drawing. Without colours, markup stays. */
+export type Look = Pick<Shell, "colours" | "columns">;
+
 export function createShell(parameters: readonly string[]) {
   const { stdin, stdout, stderr } = process;
   const json = wantsJson(parameters);
@@ -58,10 +61,7 @@ export function createShell(parameters: readonly string[]) {
   };
 }
 
-/**
- * Returns whether `--json` is given, before `--`. Read before the arguments are parsed, so that a usage error is JSON
- * too.
- */
+/** Returns whether `--json` is given before `--`. Read before the arguments are parsed: a usage error is JSON too. */
 function wantsJson(parameters: readonly string[]): boolean {
   const end = parameters.indexOf("--");
   return parameters.slice(0, end < 0 ? parameters.length : end).includes("--json");
@@ -100,10 +100,7 @@ export class Output {
     stream.on("error", () => undefined);
   }
 
-  /**
-   * Collects text, and writes it in pieces of about {@link PIECE_LENGTH}.
-   * @throws OutputClosed; CommandError `output`
-   */
+  /** Collects text; writes pieces of about {@link PIECE_LENGTH}. @throws OutputClosed; CommandError `output` */
   async write(text: string): Promise<void> {
     this.#piece += text;
     if (this.#piece.length >= PIECE_LENGTH) await this.flush();
@@ -161,10 +158,7 @@ export class Output {
     if (piece !== "") await this.#hand(piece);
   }
 
-  /**
-   * Resolves when the stream has taken the piece, so that a slow reader slows the command down and memory does not
-   * grow.
-   */
+  /** Resolves when the stream has taken the piece: a slow reader slows the command, and memory does not grow. */
   #hand(piece: string | Uint8Array): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#stream.write(piece, (error) => {
@@ -190,33 +184,21 @@ function* inPieces(texts: Iterable<string>): Generator<Uint8Array> {
 }
 
 /** Prints an answer: the value with `--json`, else the lines for people, wrapped, and then `text`, unwrapped. */
-export async function print(
-  shell: Shell,
-  value: object,
-  lines: Iterable<string>,
-  text?: string,
-): Promise<void> {
+export async function print(shell: Shell, value: object, lines: Iterable<string>, text?: string) {
   if (shell.json) return printJson(shell, value);
   await printWrapped(shell, lines);
   if (text !== undefined) await printLine(shell, text);
 }
 
 /** Prints lines, broken between words where they are wider than the terminal. */
-export async function printWrapped(
-  shell: Pick<Shell, "output" | "columns">,
-  lines: Iterable<string>,
-): Promise<void> {
+export async function printWrapped(shell: Pick<Shell, "output" | "columns">, lines: Iterable<string>) {
   for (const line of lines) await printLine(shell, wrapToColumns(line, shell.columns));
 }
 
 /** Prints one JSON value, or nothing when making it fails. */
 export async function printJson({ output }: Shell, value: object): Promise<void> {
-  await output.writeWhole(line(jsonPieces(value, "", jsonLine)));
-}
-
-function* line(pieces: Iterable<string>): Generator<string> {
-  yield* pieces;
-  yield "\n";
+  await output.writeWhole(jsonPieces(value, "", jsonLine));
+  await output.writeLine("");
 }
 
 /** Prints one step of a stream: the value as one line with `--json`, else one line for people. */
@@ -229,10 +211,7 @@ export async function printLines(shell: Pick<Shell, "output">, lines: Iterable<s
   for (const line of lines) await printLine(shell, line);
 }
 
-/**
- * Prints a line for people. All such lines are printed here and cleaned of control sequences: ids and names come from
- * the session's author.
- */
+/** Prints a line for people. All are cleaned here of control sequences: ids and names come from a session's author. */
 export async function printLine({ output }: Pick<Shell, "output">, line: string): Promise<void> {
   await output.writeLine(styledText(line));
 }

@@ -1,6 +1,7 @@
+import { buffer } from "node:stream/consumers";
 import { fillMessage, type MessageDraft } from "@espalier/engine";
 import { bytesView, EspalierError, parseLine, scanLines } from "@espalier/jsonl-stream";
-import type { MessageEntry, NewEntry, SessionContext, StoredMessage } from "@espalier/session-tree";
+import type { SessionContext, StoredMessage } from "@espalier/session-tree";
 import { CommandError } from "./failure.ts";
 
 /** A JSON value from stdin, and the number of its line. */
@@ -15,7 +16,7 @@ export interface StdinLine {
  * @throws CommandError `bad-input` with the number of the first line that is not JSON
  */
 export async function readStdinLines(): Promise<StdinLine[]> {
-  const view = bytesView(await readStdin());
+  const view = bytesView(await buffer(process.stdin));
   const lines: StdinLine[] = [];
   for (const { bytes, lineNumber } of scanLines(view)) {
     const parsed = parseLine(bytes);
@@ -30,18 +31,8 @@ function badLine(lineNumber: number, message: string, cause?: unknown): CommandE
   return new CommandError("bad-input", `Line ${lineNumber} of stdin: ${message}`, { cause });
 }
 
-/** Reads all bytes of stdin. */
-export async function readStdin(): Promise<Buffer> {
-  const pieces: Buffer[] = [];
-  for await (const piece of process.stdin) pieces.push(piece as Buffer);
-  return Buffer.concat(pieces);
-}
-
 /** Makes message entries from lines of stdin. @throws CommandError `bad-input` with the line's number */
-export function filledMessages(
-  lines: readonly StdinLine[],
-  context: SessionContext,
-): NewEntry<MessageEntry>[] {
+export function filledMessages(lines: readonly StdinLine[], context: SessionContext) {
   const said: StoredMessage[] = [];
   return lines.map(({ lineNumber, value }) => {
     try {

@@ -62,19 +62,16 @@ export function wrapToColumns(text: string, columns: number): string {
 /** Title of a session that has neither a name nor a prompt. */
 export const NO_PROMPT = "(no prompt yet)";
 
-/**
- * Title of a session for people: its name, else its first prompt. Without both: the file's name if the header is lost,
- * else {@link NO_PROMPT}.
- */
+/** A session's title: its name, first prompt, file (if the header is lost), or {@link NO_PROMPT}. */
 export const titleOf = ({ name, firstMessage, id, ref }: ListedSession): string =>
   plainLine(name ?? firstMessage ?? "") || (id === "" ? plainLine(basename(ref)) : NO_PROMPT);
 
 /** Prefix for a title: `└ ` for a sub-agent, `fork of 1284c080: ` for a fork (8 characters, or `short`); else empty. */
-export const markOfParent = (parent: ListedSession["parent"], short = shortened): string =>
+export const markOfParent = (
+  parent: ListedSession["parent"],
+  short = (id: string) => id.slice(0, 8),
+): string =>
   !parent ? "" : parent.kind === "subagent" ? "└ " : `fork of ${plainLine(short(parent.sessionId))}: `;
-
-const shortened = (id: string): string => id.slice(0, SHORT_ID);
-const SHORT_ID = 8;
 
 /** Returns the name of the project in whose folder a session worked. */
 export const projectOf = (cwd: string): string => plainLine(projectName(cwd));

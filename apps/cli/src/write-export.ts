@@ -10,19 +10,14 @@ import { createWhole, openView } from "@espalier/jsonl-stream/node";
 import { readSessionLine } from "@espalier/session-tree";
 import { CommandError } from "./failure.ts";
 
-interface WrittenExport {
-  /** Absolute path. */
-  file: string;
-  entries: number;
-}
-
 /**
  * Writes an export to a file of mode 0600, all of it or nothing. An older export is replaced; a session is not.
+ * Returns the absolute path and the number of entries.
  *
  * @param pieces the text; the generator returns the number of entries
  * @throws CommandError `exists`; EspalierError `not-found`, `short-write`, `write-failed`
  */
-export function writeExport(path: string, pieces: Generator<string, number>): WrittenExport {
+export function writeExport(path: string, pieces: Generator<string, number>) {
   const file = resolve(path);
   const count = { entries: 0 };
   const chunks = chunksOf(pieces, count);

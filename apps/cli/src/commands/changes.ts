@@ -33,13 +33,10 @@ export interface Change {
   /** JSON that the command prints. */
   value: object;
   sentences: readonly string[];
-  /**
-   * Entry to show after the change; null for the position before the first entry, undefined if there is none to show.
-   */
+  /** Entry to show after the change; null: the position before the first entry, undefined: none. */
   entryId?: string | null;
   /** Text of a reopened user message. */
   editorText?: string | null;
-  /** File of a new session. */
   ref?: string;
 }
 
@@ -52,10 +49,6 @@ const leafSentence = (
   tokens = estimate,
 ): string =>
   `The leaf is ${placeName(leafId)}: the model reads ${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}.`;
-
-interface Navigation extends NavigateOptions {
-  entryId: string | null;
-}
 
 /** Plans a navigation: the context at the target, and the effect on the prompt cache. */
 function planNavigation(session: Session, entryId: string | null): Answer {
@@ -76,7 +69,7 @@ function planNavigation(session: Session, entryId: string | null): Answer {
 /** @param requestTokens tokens of the next request, as its agent counts them; default: an estimate for the messages */
 export async function navigate(
   session: Session,
-  { entryId, ...options }: Navigation,
+  { entryId, ...options }: NavigateOptions & { entryId: string | null },
   act: ActOptions,
   requestTokens: () => number | undefined = () => undefined,
 ): Promise<Change> {
@@ -92,10 +85,7 @@ export async function navigate(
   return { value: { ...arrival, cache }, sentences, entryId: leafId, editorText };
 }
 
-/**
- * Undoes the last action, or redoes the last undone action. With `expected`, fails unless the action is that of this
- * entry.
- */
+/** Undoes the last action, or redoes the last undone one. With `expected`, fails unless it is that of this entry. */
 export async function revert(session: Session, way: "undo" | "redo", expected?: string): Promise<Change> {
   const arrival = await session[way](expected === undefined ? {} : { expected });
   const { leafId, act, editorText } = arrival;
@@ -106,14 +96,9 @@ export async function revert(session: Session, way: "undo" | "redo", expected?: 
   return { value: arrival, sentences, entryId: leafId, editorText: way === "undo" ? editorText : null };
 }
 
-interface Forking extends ForkOptions {
-  entryId: string;
-  position: ForkPosition;
-}
-
 export async function fork(
   session: Session,
-  { entryId, ...options }: Forking,
+  { entryId, ...options }: ForkOptions & { entryId: string; position: ForkPosition },
   act: ActOptions,
 ): Promise<Change> {
   const made = await session.fork(entryId, { ...options, ...act });
@@ -129,25 +114,16 @@ export async function fork(
   return { value: made, sentences, ref: file, editorText: selectedText };
 }
 
-interface Merging extends MergeOptions {
-  fromId: string;
-}
-
 export async function merge(
   session: Session,
-  { fromId, ...options }: Merging,
+  { fromId, ...options }: MergeOptions & { fromId: string },
   act: ActOptions,
 ): Promise<Change> {
   const merged = await session.merge(fromId, { ...options, ...act });
   const { entryId, leafId } = merged;
   const leaf = plainLine(leafId ?? "before the first entry");
-  return {
-    value: merged,
-    sentences: [
-      `The conclusion of the branch of ${plainLine(fromId)} is in ${plainLine(entryId)}; the leaf is ${leaf}.`,
-    ],
-    entryId,
-  };
+  const sentence = `The conclusion of the branch of ${plainLine(fromId)} is in ${plainLine(entryId)}; the leaf is ${leaf}.`;
+  return { value: merged, sentences: [sentence], entryId };
 }
 
 export async function label(
@@ -181,10 +157,7 @@ const answer = ({ value, sentences, editorText }: Change): Answer => ({
   ...(editorText ? { text: plainText(editorText) } : {}),
 });
 
-/**
- * Opens the target of an append. A path without a file creates a session, unless `at` is given; an unknown id is an
- * error.
- */
+/** Opens the target of an append. A path without a file creates a session, but not with `at`; an unknown id fails. */
 async function withTarget(
   shell: Shell,
   ref: string,

@@ -1,3 +1,4 @@
+import { json } from "node:stream/consumers";
 import { type CompactionPlan, type CompactionPreparation, generateSummary } from "@espalier/compaction";
 import {
   type CacheForecast,
@@ -8,24 +9,21 @@ import {
   type PolicyName,
 } from "@espalier/engine";
 import { cacheSentence } from "@espalier/engine/reading";
-import { CHARS_PER_TOKEN, type ContextMessage } from "@espalier/session-tree";
+import { CHARS_PER_TOKEN, type ContextMessage, isRecord } from "@espalier/session-tree";
 import { type AddCommand, type Answer, command, sessionCommand } from "../command.ts";
 import { CommandError } from "../failure.ts";
 import { formatChange, formatCount, formatMany, isWhole, numberParser } from "../numbers.ts";
 import { readySummarizer } from "../opening.ts";
+import { given } from "../options.ts";
 import { interruptible } from "../progress.ts";
-import { pick, type Shell } from "../shell.ts";
-import { readStdin } from "../stdin-lines.ts";
+import { type Look, pick, type Shell } from "../shell.ts";
 import { viewTable } from "../table.ts";
 import { plainLine, plainText } from "../text.ts";
 
 const parseTokens = numberParser(isWhole, "a whole number of tokens, for example 20000");
 
 function requestOf({ policy, keepRecent }: { policy?: PolicyName; keepRecent?: number }): CompactionRequest {
-  return {
-    ...(policy === undefined ? {} : { policy }),
-    ...(keepRecent === undefined ? {} : { settings: { keepRecentTokens: keepRecent } }),
-  };
+  return { ...given({ policy }), settings: given({ keepRecentTokens: keepRecent }) };
 }
 
 function planAnswer(plan: CompactionPlan & { cache?: CacheForecast }, policy: string): Answer {
@@ -64,11 +62,7 @@ export function* viewPlan(plan: CompactionPreparation & { cache?: CacheForecast 
 }
 
 /** Draws a compaction and its summary for people. `tokens` is the size of the context by the session's count. */
-function* viewCompaction(
-  result: CommittedCompaction,
-  tokens: number,
-  { colours }: Pick<Shell, "colours">,
-): Generator<string> {
+function* viewCompaction(result: CommittedCompaction, tokens: number, { colours }: Pick<Shell, "colours">) {
   const { entryId, tokensBefore, tokensAfter, firstKeptEntryId, source, editIds, summary, missingSections } =
     result;
   yield colours.bold(`Compacted: ${formatChange(tokensBefore, tokensAfter)} tokens.`);
@@ -107,17 +101,11 @@ number of calls after which smaller requests have saved this cost.`,
 
 const HEADINGS = ["policy", "messages", "tokens", "summarized", "kept", "calls", "written", "pays back"];
 
-/**
- * Width in columns from which all columns are drawn. On a narrower terminal `kept` is left out, because it follows from
- * `messages`.
- */
+/** Width from which all columns are drawn. Below it `kept` is left out, because it follows from `messages`. */
 const ALL_CELLS = 90;
 
 /** Draws one table with the effect of each policy on a session, for people. */
-function* viewPolicies(
-  policies: readonly PolicyComparison[],
-  { colours, columns }: Pick<Shell, "colours" | "columns">,
-): Generator<string> {
+function* viewPolicies(policies: readonly PolicyComparison[], { colours, columns }: Look): Generator<string> {
   const shown = (cells: readonly string[]) =>
     cells.filter((_, column) => columns >= ALL_CELLS || HEADINGS[column] !== "kept");
   const rows = policies.map((policy) => shown(cellsOf(policy)));
@@ -144,22 +132,16 @@ function cellsOf(row: PolicyComparison): string[] {
 }
 
 async function readMessages(): Promise<ContextMessage[]> {
-  const given = parseJson(String(await readStdin()));
-  const messages = (given as { messages?: unknown } | null)?.messages;
+  const input: unknown = await json(process.stdin).catch((cause: unknown) => {
+    throw new CommandError("bad-input", 'Stdin is not JSON; give it {"messages": […]}.', { cause });
+  });
+  const messages = (input as { messages?: unknown } | null)?.messages;
   if (Array.isArray(messages) && messages.every(isMessageLike)) return messages;
   throw new CommandError("bad-input", 'Stdin is not {"messages": […]} with messages that have a role.');
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new CommandError("bad-input", 'Stdin is not JSON; give it {"messages": […]}.', { cause });
-  }
-}
-
 const isMessageLike = (message: unknown): message is ContextMessage =>
-  typeof message === "object" && message !== null && typeof (message as { role?: unknown }).role === "string";
+  isRecord(message) && typeof message["role"] === "string";
 
 /** Commands that write summaries. */
 export const summaryCommands: readonly AddCommand[] = [
@@ -216,7 +198,7 @@ export const summaryCommands: readonly AddCommand[] = [
         generateSummary(messages, {
           ...act,
           summarizer,
-          ...(instructions ? { customInstructions: instructions } : {}),
+          ...given({ customInstructions: instructions || undefined }),
         }),
       );
       const { text: summary, usage = null, source = summarizer.name } = answer;

@@ -1,9 +1,8 @@
 import { archivedRows, type HistoryHit, historyOf, type Session } from "@espalier/engine";
-import { addBill, nothingBilled, type UsageTotals } from "@espalier/engine/reading";
+import { addBill, nothingBilled } from "@espalier/engine/reading";
 import { nativeFormats } from "@espalier/interop";
 import { jsonText } from "@espalier/jsonl-stream";
 import {
-  type AssistantMessage,
   buildRequest,
   type ContextMessage,
   DAMAGED,
@@ -25,7 +24,17 @@ import { allLines, firstLines } from "../entry-preview.ts";
 import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatBill, formatCount, formatMany, formatTime, isUnpriced, parseCount } from "../numbers.ts";
-import { type Colours, jsonLine, pick, printJson, printLines, printWrapped, type Shell } from "../shell.ts";
+import { given } from "../options.ts";
+import {
+  type Colours,
+  jsonLine,
+  type Look,
+  pick,
+  printJson,
+  printLines,
+  printWrapped,
+  type Shell,
+} from "../shell.ts";
 import { aroundMatch, fieldText, plainLine, plainText } from "../text.ts";
 
 const NEUTRAL = "neutral";
@@ -82,8 +91,8 @@ export function* viewContext(
   session: Session,
   leafId: string | null,
   context: SessionContext,
-  { colours, columns }: Pick<Shell, "colours" | "columns">,
-  { all = true, tokens }: ViewContextOptions = {},
+  { colours, columns }: Look,
+  { all = true, tokens }: ViewContextOptions,
 ): Generator<string> {
   yield colours.bold(contextHeading(leafId, context, tokens));
   const hidden = hiddenBy(session, leafId, context);
@@ -134,11 +143,7 @@ function contextHeading(
 }
 
 /** Counts the entries that a compaction hides from the model, as one line; undefined without a compaction. */
-export function hiddenBy(
-  { tree }: Pick<Session, "tree">,
-  leafId: string | null,
-  context: SessionContext,
-): string | undefined {
+export function hiddenBy({ tree }: Pick<Session, "tree">, leafId: string | null, context: SessionContext) {
   if (!context.messages.some(({ role }) => role === "compactionSummary")) return undefined;
   const { compactionRow, count } = archivedRows({ tree, leafId });
   if (compactionRow < 0) return undefined;
@@ -195,12 +200,7 @@ function lastSaidRow({ tree, leafId, file }: Session): number {
  * Draws an entry for people: kind and id; label, time, parent and place; for a message, its tokens, model and cost;
  * then its content. Reminders of the agent in a message are folded unless `all` is true.
  */
-function* viewEntry(
-  session: Session,
-  entry: Entry,
-  { colours }: Pick<Shell, "colours">,
-  all = false,
-): Generator<string> {
+function* viewEntry(session: Session, entry: Entry, { colours }: Pick<Shell, "colours">, all = false) {
   const said = message.is(entry) ? entry.message : undefined;
   const kind = said ? `${entry.type} · ${said.role}` : entry.type;
   yield colours.bold(plainLine(`${kind} · ${entry.id}`));
@@ -252,20 +252,14 @@ function factsOf(said: StoredMessage): string[] {
     const { model, stopReason, errorMessage } = said;
     facts.push(`${fieldText(model) || "no model"}, ended by ${fieldText(stopReason) || "nothing"}`);
     if (errorMessage) facts.push(fieldText(errorMessage));
-    const bill = billOf(said);
+    const bill = nothingBilled();
+    if (isRecord(said.usage)) addBill(bill, said.usage as unknown as Usage, said);
     const { calls, input, output } = bill;
     if (calls > 0) facts.push(`${input} in, ${output} out${isUnpriced(bill) ? "" : `, ${formatBill(bill)}`}`);
   }
   if (said.role === "toolResult")
     facts.push(`${fieldText(said.toolName)}${said.isError ? ", an error" : ""}`);
   return facts;
-}
-
-/** Bill of an answer, as totals. */
-function billOf({ usage, provider, model }: AssistantMessage): UsageTotals {
-  const bill = nothingBilled();
-  if (isRecord(usage)) addBill(bill, usage as unknown as Usage, { provider, model });
-  return bill;
 }
 
 /** Lists the fields of an entry that is not a message; strings are printed without quotes. */
@@ -290,7 +284,7 @@ messages of other branches are searched too, and marked. The tool query_history 
   ],
   use: "read",
   async run({ session, shell, options: { limit } }, query) {
-    const hits = historyOf(session, { query, ...(limit === undefined ? {} : { limit }) });
+    const hits = historyOf(session, { query, ...given({ limit }) });
     if (!shell.json) return printWrapped(shell, viewHistory(session, hits, query, shell));
     for (const hit of hits)
       await shell.output.writeLine(jsonLine(pick(hit, "entryId", "text", "covered", "onPath")));

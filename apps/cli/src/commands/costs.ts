@@ -36,11 +36,10 @@ import {
   numberParser,
 } from "../numbers.ts";
 import { currentSettings, storeInUse, storeOf, tellSkipped, withLog } from "../opening.ts";
-import type { Shell } from "../shell.ts";
+import type { Look, Shell } from "../shell.ts";
 import { viewTable } from "../table.ts";
 import { plainLine } from "../text.ts";
 
-/** Session that a fork was copied from. */
 interface Origin {
   sessionId: string;
   /** Number of path entries that both sessions have; null when the fork does not record it. */
@@ -65,13 +64,11 @@ function originOf({ header, tree }: Session, billOf: (entryId: string) => UsageT
  */
 function withoutCopied(total: UsageTotals, copied: UsageTotals, isSum: boolean): UsageTotals {
   const own = nothingBilled();
-  for (const key of Object.keys(own) as (keyof UsageTotals)[])
-    own[key] = Math.max(0, total[key] - copied[key]);
+  for (const key of BILL_KEYS) own[key] = Math.max(0, total[key] - copied[key]);
   const { cost, estimated, unpriced } = total;
   return isSum ? own : { ...own, cost, estimated, unpriced };
 }
 
-/** Session of a sub-agent, and its cost. */
 interface SubAgentCost<Cost> {
   listing: Pick<ListedSession, "id" | "ref" | "importedFrom">;
   cost: Cost;
@@ -102,20 +99,15 @@ function billWithRuns(
   runs: readonly SubAgentCost<UsageTotals>[],
 ): UsageTotals {
   const free = { cost: 0, estimated: 0, unpriced: 0 };
-  const bills = runs.map((run) =>
-    recordedCost !== null && isOfClaudeCode(run) ? { ...run.cost, ...free } : run.cost,
-  );
-  return sumOfBills([total, ...bills]);
+  const isIncluded = (run: SubAgentCost<unknown>) => recordedCost !== null && isOfClaudeCode(run);
+  return sumOfBills([total, ...runs.map((run) => (isIncluded(run) ? { ...run.cost, ...free } : run.cost))]);
 }
 
 /**
  * Returns the cost of each session of a list with its sub-agents, by the session's name in its store. Calls that a fork
  * copied are part of the cost of its origin only.
  */
-export async function costsOf(
-  shell: Shell,
-  place: Pick<ListOptions, "folder" | "store">,
-): Promise<Map<string, UsageTotals>> {
+export async function costsOf(shell: Shell, place: Pick<ListOptions, "folder" | "store">) {
   const { prices } = (await currentSettings(shell)).values;
   const store = place.store ?? storeInUse(shell);
   const all: { listing: ListedSession; stats: Pick<SessionStats, "total" | "recordedCost"> }[] = [];
@@ -125,20 +117,15 @@ export async function costsOf(
     );
     all.push({ listing, stats });
   }
-  const whole = (
-    { listing: { id }, stats }: (typeof all)[number],
-    seen: ReadonlySet<string>,
-  ): UsageTotals => {
+  const whole = ({ listing: { id }, stats }: (typeof all)[number], seen: readonly string[]): UsageTotals => {
     const runs = all.filter(
       ({ listing: { id: run, parent } }) =>
-        parent?.kind === "subagent" && parent.sessionId === id && !seen.has(run),
+        parent?.kind === "subagent" && parent.sessionId === id && !seen.includes(run),
     );
-    return billWithRuns(
-      stats,
-      runs.map((run) => ({ ...run, cost: whole(run, new Set([...seen, run.listing.id])) })),
-    );
+    const costs = runs.map((run) => ({ ...run, cost: whole(run, [...seen, run.listing.id]) }));
+    return billWithRuns(stats, costs);
   };
-  return new Map(all.map((one) => [one.listing.ref, whole(one, new Set([one.listing.id]))]));
+  return new Map(all.map((one) => [one.listing.ref, whole(one, [one.listing.id])]));
 }
 
 /** Returns the cost of a session without the calls that it copied as a fork. */
@@ -153,10 +140,11 @@ function ownStats(tree: Tree, prices: Settings["prices"]): Pick<SessionStats, "t
 
 export function sumOfBills(bills: readonly UsageTotals[]): UsageTotals {
   const sum = nothingBilled();
-  for (const bill of bills)
-    for (const key of Object.keys(sum) as (keyof UsageTotals)[]) sum[key] += bill[key];
+  for (const bill of bills) for (const key of BILL_KEYS) sum[key] += bill[key];
   return sum;
 }
+
+const BILL_KEYS = Object.keys(nothingBilled()) as (keyof UsageTotals)[];
 
 /** JSON of the statistics. Usage and cost are separate in every sum. */
 function statsValue(stats: SessionStats): object {
@@ -186,27 +174,27 @@ function knownCost({ cost: { total, lost, estimated, unpriced }, calls }: CacheL
 const BILL_HEADINGS = ["calls", "input", "output", "cache read", "cache write", "cost"];
 const COMPACTION_HEADINGS = ["compaction", "when", "tokens", "removed", "took", "cost", "by"];
 
+/** Sub-agents of a session, its cost with them, and the session from which it was forked. */
+interface StatsOfOthers {
+  runs: readonly SubAgentCost<UsageTotals>[];
+  whole: UsageTotals;
+  origin: Origin | undefined;
+}
+
 /** Draws the cost and the compactions of a session, for people. */
 function* viewStats(
   { total, recordedCost, path, models, kinds, compactions, branches }: SessionStats,
   ledger: CacheLedger,
-  {
-    runs,
-    whole,
-    origin,
-  }: { runs: readonly SubAgentCost<UsageTotals>[]; whole: UsageTotals; origin: Origin | undefined },
-  shell: Pick<Shell, "colours" | "columns">,
+  { runs, whole, origin }: StatsOfOthers,
+  shell: Look,
   tree: Tree,
 ): Generator<string> {
   const { colours, columns } = shell;
   const isShort = columns < WIDE && new Set(models.map(({ model }) => model)).size === models.length;
   if (origin) {
     const { sessionId, sharedEntries: shared } = origin;
-    const entries =
-      shared === null
-        ? ""
-        : `, with the same first ${shared === 1 ? "entry" : `${formatCount(shared)} entries`}`;
-    yield `A fork of ${plainLine(sessionId)}${entries}.`;
+    const entries = shared === 1 ? "entry" : `${formatCount(shared ?? 0)} entries`;
+    yield `A fork of ${plainLine(sessionId)}${shared === null ? "" : `, with the same first ${entries}`}.`;
   }
   if (total.calls === 0) yield "No model call was billed.";
   else {
@@ -236,20 +224,12 @@ function* viewStats(
     yield cacheSummary(ledger);
   }
   yield "";
-  if (compactions.length === 0) yield "The session was never compacted.";
-  else
-    yield* viewTable(
-      COMPACTION_HEADINGS,
-      compactions.map((one) => compactionCells(tree, one)),
-      shell,
-    );
+  const cells = compactions.map((one) => compactionCells(tree, one));
+  if (cells.length === 0) yield "The session was never compacted.";
+  else yield* viewTable(COMPACTION_HEADINGS, cells, shell);
 }
 
-/**
- * Describes the part of a fork's bill that was copied from its origin, and the rest.
- *
- * @param isSum true: the cost is a sum of calls; false: the agent recorded it, and only calls are counted here
- */
+/** Describes the copied part of a fork's bill, and the rest. `isSum` is that of {@link withoutCopied}. */
 function shareOfFork(total: UsageTotals, copied: UsageTotals, isSum: boolean): string {
   const own = withoutCopied(total, copied, isSum);
   const part = (bill: UsageTotals) =>
@@ -283,11 +263,7 @@ function sourceOfCost(
 }
 
 /** Draws the cost of a session's sub-agents, and the total with the session, for people. */
-function* viewSubAgents(
-  runs: readonly SubAgentCost<UsageTotals>[],
-  whole: UsageTotals,
-  isIncluded: boolean,
-): Generator<string> {
+function* viewSubAgents(runs: readonly SubAgentCost<UsageTotals>[], whole: UsageTotals, isIncluded: boolean) {
   if (runs.length === 0) return;
   const bill = sumOfBills(runs.map((run) => run.cost));
   const { calls, totalTokens } = bill;
@@ -301,7 +277,7 @@ function bills<Row extends UsageTotals>(
   heading: string,
   rows: readonly Row[],
   nameOf: (row: Row) => string,
-  shell: Pick<Shell, "colours" | "columns">,
+  shell: Look,
 ): Generator<string> {
   const cells = rows.map((row) => {
     const counts = [row.calls, row.input, row.output, row.cacheRead, row.cacheWrite].map(formatCount);
@@ -333,7 +309,7 @@ function* viewCache(
   session: Session,
   ledger: CacheLedger,
   runs: readonly SubAgentCost<CacheLedger>[],
-  { colours, columns }: Pick<Shell, "colours" | "columns">,
+  { colours, columns }: Look,
 ): Generator<string> {
   const { breaks, byCause } = ledger;
   yield colours.bold(cacheSummary(ledger));
@@ -369,15 +345,17 @@ function lostOf(ledgers: readonly CacheLedger[]): string {
   return isUnpriced(bill) || calls === 0 ? "" : `${formatCost(sum("lost"))} of ${formatBill(bill)}`;
 }
 
+const tokensOf = (breaks: CacheLedger["breaks"]): number => breaks.reduce((sum, one) => sum + one.tokens, 0);
+
 /** Describes the prompt cache of a session in one sentence. */
 function cacheSummary(ledger: CacheLedger): string {
-  const { calls, breaks } = ledger;
-  const of = `${formatCount(breaks.length)} of ${formatMany(calls.length, "call")}`;
-  if (breaks.length === 0) return `Prompt cache: no break in ${formatMany(calls.length, "call")}.`;
-  const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
+  const { breaks } = ledger;
+  const calls = formatMany(ledger.calls.length, "call");
+  if (breaks.length === 0) return `Prompt cache: no break in ${calls}.`;
+  const tokens = formatMany(tokensOf(breaks), "token");
   const paid = lostOf([ledger]);
   const lost = paid === "" ? "; its cost is unknown" : `: ${paid}`;
-  return `Prompt cache: ${of} paid again for ${formatMany(tokens, "token")}${lost}.`;
+  return `Prompt cache: ${formatCount(breaks.length)} of ${calls} paid again for ${tokens}${lost}.`;
 }
 
 /** Commands about the cost of a session. */
@@ -395,15 +373,14 @@ cost of a session with its sub-agents; that figure is used.`,
       const figures = statsOf(session, undefined, prices);
       const ledger = cacheLedger(session.tree, { prices });
       const { breaks } = ledger;
-      const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
       const runs = await subAgentCosts(session, shell, (tree) => statsOf(tree, undefined, prices).total);
       const whole = billWithRuns(figures, runs);
       const origin = originOf(session, (entryId) => statsOf(session, entryId, prices).path);
       return {
         value: {
           ...statsValue(figures),
-          ...(origin ? { forkOf: { ...origin, copied: origin.copied && apart(origin.copied) } } : {}),
-          cache: { breaks: breaks.length, tokens, lost: knownCost(ledger).lost },
+          forkOf: origin && { ...origin, copied: origin.copied && apart(origin.copied) },
+          cache: { breaks: breaks.length, tokens: tokensOf(breaks), lost: knownCost(ledger).lost },
           subAgents: runs.map(({ listing: { id, ref: file }, cost }) => ({ id, file, ...apart(cost) })),
           withSubAgents: apart(whole),
         },
@@ -435,11 +412,7 @@ the program); they are inferred from the sizes and times that the provider and t
             Object.entries(byCause).map(([cause, sum]) => [cause, { ...sum, cost: sum.cost || null }]),
           ),
           requests: calls,
-          subAgents: runs.map(({ listing: { id, ref: file }, cost: own }) => ({
-            id,
-            file,
-            ...knownCost(own),
-          })),
+          subAgents: runs.map(({ listing: { id, ref: file }, cost }) => ({ id, file, ...knownCost(cost) })),
         },
         lines: viewCache(session, ledger, runs, shell),
       };

@@ -5,6 +5,7 @@ import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { NothingToCompact } from "@espalier/compaction";
 import { copySession, DEFAULT_SETTINGS, openSession, type Session } from "@espalier/engine";
+import { importSessions } from "@espalier/interop/node";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { digestOf, openView } from "@espalier/jsonl-stream/node";
 import {
@@ -118,7 +119,6 @@ const COMMAND = process.env["npm_lifecycle_event"] === "demo" ? "npm run -s espa
 interface DemoCopies {
   /** Name of the original, for people. */
   called: string;
-  /** Path of the original. */
   path: string;
   copy: string;
   /** File of the fork; undefined: the store chooses the name. */
@@ -129,14 +129,13 @@ interface DemoCopies {
   facts: object;
   /** Current size of the original in bytes, and its SHA-256. */
   original(): Promise<{ bytes: number; sha256: string }>;
-  /** Removes the copies. */
   discard(): Promise<void>;
 }
 
 /** Copies a file into a new folder. A file of another agent is imported, and the copy is the imported session. */
 async function copiesInFolder(shell: Shell, named: string): Promise<DemoCopies> {
   const path = resolve(named);
-  const agent = await foreignAgentOf(path);
+  const agent = foreignAgentOf(path);
   // Reports an unreadable file before a copy is made.
   if (agent === undefined) await withSession(shell, "read", path, async () => undefined);
   const folder = mkdtempSync(join(tmpdir(), "espalier-demo-"));
@@ -173,7 +172,6 @@ async function copiesInFolder(shell: Shell, named: string): Promise<DemoCopies> 
  * @throws CommandError `foreign` if nothing could be imported
  */
 async function importFile(file: string, folder: string): Promise<string> {
-  const { importSessions } = await import("@espalier/interop/node");
   for await (const { file: ref } of importSessions(file, { store: fileStore({ home: folder }) }))
     if (ref !== null) return ref;
   throw new CommandError(
@@ -353,10 +351,7 @@ async function compactionStep(session: Session, shell: Shell): Promise<DemoStep>
   };
 }
 
-/**
- * Returns the reason why a short session was not compacted (`no-smaller`), which the demo shows; throws any other
- * error.
- */
+/** Returns the reason why a short session was not compacted (`no-smaller`), for the demo; throws any other error. */
 function notWorthIt(error: unknown): NothingToCompact {
   if (error instanceof EspalierError && error.code === "no-smaller")
     return { eligible: false, reason: error.message };
@@ -375,18 +370,14 @@ function beginningOf(summary: string, shell: Shell): string[] {
   return [...shown, ...(left > 0 ? [`… ${formatMany(left, "more line")}`] : [])].map((line) => `  ${line}`);
 }
 
-/** Target of the demo: an entry, and its label. */
-interface DemoPlace {
-  id: string;
-  /** Label of the entry; undefined when the session has no suitable label. */
-  label: string | undefined;
-}
+/** Target of the demo: an entry, and its label if it has one. */
+type DemoPlace = NonNullable<ReturnType<typeof demoPlace>>;
 
 /**
  * Returns the entry to navigate to: the first labelled entry on the leaf's path before the leaf. Without a label it is
  * the end of a turn in the middle of the path. Undefined when the path has no earlier entry.
  */
-function demoPlace({ tree, leafId }: Session): DemoPlace | undefined {
+function demoPlace({ tree, leafId }: Session) {
   if (leafId === null) return undefined;
   const leafRow = tree.row(leafId);
   for (const [id, { label }] of labelsInForce(tree)) {
@@ -406,14 +397,11 @@ const SCREEN = 40;
 
 /** Draws a session's tree on one screen: labels, summaries, forks and branch ends; the rest is folded. */
 function screenfulTree(session: Session, shell: Shell): string[] {
-  const lines = [
-    ...treeLines(session, shell.colours, { fold: 1, standsOut: isSummary, width: widthOf(shell) }),
-  ];
+  const standsOut = (entry: Entry) => compaction.is(entry) || branchSummary.is(entry);
+  const lines = [...treeLines(session, shell.colours, { fold: 1, standsOut, width: widthOf(shell) })];
   const left = lines.length - SCREEN;
   return left > 0 ? [...lines.slice(0, SCREEN), `… ${left} more lines`] : lines;
 }
-
-const isSummary = (entry: Entry): boolean => compaction.is(entry) || branchSummary.is(entry);
 
 const GAP = " │ ";
 
@@ -421,17 +409,17 @@ const GAP = " │ ";
 const WIDEST = 140;
 
 /** Two contexts side by side, each under its title. */
-function* sideBySide(
-  shell: Shell,
-  ...pair: readonly [[title: string, context: SessionContext], [title: string, context: SessionContext]]
-): Generator<string> {
+function* sideBySide(shell: Shell, ...pair: [title: string, context: SessionContext][]): Generator<string> {
   const width = Math.max(16, Math.floor((Math.min(widthOf(shell) - 1, WIDEST) - GAP.length) / 2));
-  const [left, right] = pair.map(([title, context]) => [title, ...contextOutline(context, width)]);
+  const columns = pair.map(([title, context]) => [title, ...contextOutline(context, width)]);
   const row = (at: number) =>
-    `${padToColumns(cutToColumns(left![at] ?? "", width), width)}${GAP}${cutToColumns(right![at] ?? "", width)}`.trimEnd();
+    columns
+      .map((lines) => padToColumns(cutToColumns(lines[at] ?? "", width), width))
+      .join(GAP)
+      .trimEnd();
   yield row(0);
   yield `${"─".repeat(width)}─┼─${"─".repeat(width)}`;
-  for (let at = 1; at < Math.max(left!.length, right!.length); at++) yield row(at);
+  for (let at = 1; at < Math.max(...columns.map(({ length }) => length)); at++) yield row(at);
 }
 
 /** Number of messages that an outline shows at its beginning, and at its end. */
@@ -444,16 +432,11 @@ function contextOutline({ messages, tokens }: SessionContext, width: number): st
       const role = ROLES[message.role] ?? plainLine(message.role);
       return cutToColumns(`${role.padEnd(9)} ${previewMessage(message)}`, width);
     });
+  const size = `${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}`;
   const left = messages.length - 2 * ENDS;
-  const ends = [
-    ...outline(messages.slice(0, ENDS)),
-    `… ${formatMany(left, "more message")}`,
-    ...outline(messages.slice(-ENDS)),
-  ];
-  return [
-    `${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}`,
-    ...(left > 1 ? ends : outline(messages)),
-  ];
+  if (left <= 1) return [size, ...outline(messages)];
+  const [first, last] = [messages.slice(0, ENDS), messages.slice(-ENDS)];
+  return [size, ...outline(first), `… ${formatMany(left, "more message")}`, ...outline(last)];
 }
 
 /** Short role names for a narrow column. */

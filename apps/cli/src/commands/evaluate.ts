@@ -34,9 +34,9 @@ import { WIDE } from "../entry-preview.ts";
 import { CommandError } from "../failure.ts";
 import { formatCost, formatCount, formatMany, isWhole, numberParser } from "../numbers.ts";
 import { currentSettings, readySummarizer, withSession } from "../opening.ts";
-import type { OptionsOf } from "../options.ts";
+import { given, type OptionsOf } from "../options.ts";
 import { interruptible } from "../progress.ts";
-import { confirmOnTerminal, type Shell } from "../shell.ts";
+import { confirmOnTerminal, type Look, type Shell } from "../shell.ts";
 import { viewTable } from "../table.ts";
 import { plainLine } from "../text.ts";
 import { writeExport } from "../write-export.ts";
@@ -48,7 +48,6 @@ const parseDollars = numberParser(
   "US dollars above 0, for example 1.50",
 );
 
-/** A column and its limit. */
 interface Limit {
   column: string;
   figure: number;
@@ -115,8 +114,7 @@ docs/guides/evaluate-a-compaction.md explains the columns and their limits.`,
     const plan: EvaluateOptions = {
       policies: POLICY_NAMES.filter((name) => policy.includes(name)),
       summarizers: [...(named ? [named] : []), ...(line === undefined ? [] : [commandSummarizer(line)])],
-      ...(keepRecent === undefined ? {} : { keepTokens: keepRecent }),
-      ...(judge ? { judge } : {}),
+      ...given({ keepTokens: keepRecent, judge }),
     };
     await tellCost(shell, options, sessions, plan, named);
     const report = await interruptible(shell, "The evaluation", ({ signal }, tell) =>
@@ -127,10 +125,10 @@ docs/guides/evaluate-a-compaction.md explains the columns and their limits.`,
       ...new Set(limits.flatMap((limit) => failureOf(row, limit) ?? [])),
     ]);
     if (failures.length > 0 || report.mean.length === 0) shell.exitCode = 1;
-    const lines = viewReport(report, failures, { columns: COLUMNS, categories: CATEGORIES }, shell);
+    const names = { columns: COLUMNS, categories: CATEGORIES };
     return {
-      value: { ...report, failures, ...(page === undefined ? {} : { html: page }) },
-      lines: page === undefined ? lines : withLine(lines, `The page is ${plainLine(page)}.`),
+      value: { ...report, failures, html: page },
+      lines: viewReport(report, failures, page, names, shell),
     };
   },
 });
@@ -146,15 +144,7 @@ function* onePiece(text: string): Generator<string, number> {
   return 1;
 }
 
-function* withLine(lines: Iterable<string>, last: string): Generator<string> {
-  yield* lines;
-  yield "";
-  yield last;
-}
-
-/**
- * Returns the model of `--summarizer`, named as the user wrote it; undefined without the option, and for `extractive`.
- */
+/** Returns the model of `--summarizer`, named as the user wrote it; undefined without one, and for `extractive`. */
 async function namedSummarizer(shell: Shell): Promise<Summarizer | undefined> {
   const { summarizer: name } = shell.globals;
   if (name === undefined || name === "extractive") return undefined;
@@ -170,7 +160,7 @@ async function judgeOf(
   const missing = missingKey(name, { settings });
   if (missing) throw new CommandError("no-key", `The judge ${name} needs a key: set ${missing}.`);
   const provider = await providerNamed(name, { settings });
-  return { provider, maxCost, prices: settings.prices, ...(seed === undefined ? {} : { seed }) };
+  return { provider, maxCost, prices: settings.prices, ...given({ seed }) };
 }
 
 /**
@@ -341,8 +331,9 @@ const NARROW_PART = 7;
 function* viewReport(
   { mean, sessions, judged = [] }: Report,
   failures: readonly string[],
+  page: string | undefined,
   { columns, categories }: { columns: readonly Column[]; categories: readonly Category[] },
-  { colours, columns: width }: Pick<Shell, "colours" | "columns">,
+  { colours, columns: width }: Look,
 ): Generator<string> {
   const measured = sessions.filter(({ skipped }) => skipped === null);
   if (measured.length > 0) {
@@ -379,6 +370,9 @@ function* viewReport(
   }
   for (const session of judged) yield* viewJudged(session, categories, colours);
   for (const failure of failures) yield colours.red(failure);
+  if (page === undefined) return;
+  yield "";
+  yield `The page is ${plainLine(page)}.`;
 }
 
 /** Maximum number of questions in the list. */
@@ -422,10 +416,7 @@ function* viewJudged(
   );
 }
 
-function* viewFallen(
-  rows: readonly { session: string; row: DetailedRow }[],
-  colours: Shell["colours"],
-): Generator<string> {
+function* viewFallen(rows: readonly { session: string; row: DetailedRow }[], colours: Shell["colours"]) {
   const fallen = rows.flatMap(({ session, row }) =>
     row.ruleFigures.fallen.map((rule) => ({ session, row, rule })),
   );

@@ -75,12 +75,7 @@ const pathOptions = (session: Session, at: string | undefined, redact = false) =
  * Names the entries of the session that an export leaves out, and the option that includes them; empty if there are
  * none, and for the session file of another agent.
  */
-function viewOmitted(
-  session: Session,
-  format: Format,
-  at: string | undefined,
-  all: boolean | undefined,
-): string[] {
+function viewOmitted(session: Session, format: Format, { at, all }: ExportCommandOptions): string[] {
   if (isNative(format)) return [];
   const end = pathOptions(session, at);
   const omitted = omittedEntries(session, { format: format === "html" ? "jsonl" : format, all, ...end });
@@ -167,8 +162,9 @@ claude-code, codex and pi are the session files of these agents; \`espalier cont
       return "tree";
     },
     async run({ session, shell, options }) {
-      const { out, at, all } = options;
+      const { out } = options;
       const format = formatOf(options);
+      const omitted = () => viewOmitted(session, format, options);
       // HTML is not readable on a screen.
       if (format === "html" && out === undefined && Number.isFinite(shell.columns) && !shell.json)
         throw new CommandError(
@@ -181,12 +177,11 @@ claude-code, codex and pi are the session files of these agents; \`espalier cont
         // A screen gets plain text; a pipe or a file gets the document itself.
         const isScreen = Number.isFinite(shell.columns);
         for (const piece of pieces) await shell.output.write(isScreen ? plainText(piece) : piece);
-        for (const line of [...viewLosses(issues), ...viewOmitted(session, format, at, all)])
-          shell.complain(line);
+        for (const line of [...viewLosses(issues), ...omitted()]) shell.complain(line);
         return;
       }
       const written = writeExport(out ?? `${basename(session.file, ".jsonl")}.${ENDINGS[format][0]}`, pieces);
-      for (const line of viewOmitted(session, format, at, all)) shell.complain(line);
+      for (const line of omitted()) shell.complain(line);
       const count = formatMany(written.entries, "entry", "entries");
       return {
         value: isNative(format) ? { ...written, issues } : written,

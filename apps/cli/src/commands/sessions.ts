@@ -16,6 +16,7 @@ import {
   searchSessions,
   type UsageTotals,
 } from "@espalier/engine";
+import { describeFound, foundSessions } from "@espalier/interop/node";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { ID_LENGTH, type SessionRef, Tree } from "@espalier/session-tree";
 import { removeUnsent } from "../chat/unsent-texts.ts";
@@ -33,7 +34,15 @@ import {
   parseUntil,
 } from "../numbers.ts";
 import { isThere, sessionNamed, storeInUse, storeOf, tellSkipped, withLog, withSession } from "../opening.ts";
-import { confirmOnTerminal, jsonLine, print, printLine, printLines, type Shell } from "../shell.ts";
+import {
+  confirmOnTerminal,
+  jsonLine,
+  type Look,
+  print,
+  printLine,
+  printLines,
+  type Shell,
+} from "../shell.ts";
 import {
   aroundMatch,
   columnsOf,
@@ -46,7 +55,6 @@ import {
 } from "../text.ts";
 import { costsOf } from "./costs.ts";
 
-/** Filters of sessions, for `list` and `search`. */
 const FILTERS = [
   ["--since <time>", "only sessions updated since this time: 3d, 1w, 2m, 2026-11-20", parseSince],
   ["--until <time>", "only sessions not updated after this time", parseUntil],
@@ -54,10 +62,7 @@ const FILTERS = [
   ["--agent <name>", "only sessions of this agent", ["espalier", "claude-code", "codex", "pi"]],
 ] as const;
 
-/**
- * Message for a folder without session files. The message names the option for a project's folder, because agents write
- * their sessions somewhere else.
- */
+/** Message for a folder without session files. It names --project, because agents write sessions somewhere else. */
 function projectHint(search: string, folder: string): string {
   const word = /^[\w./~-]+$/.test(folder) ? folder : JSON.stringify(folder);
   return `No session files are in ${resolve(folder)}. For the sessions that worked there: \`${search} --project ${word}\`.`;
@@ -79,13 +84,9 @@ function sessionNames(all: readonly ListedSession[]): (id: string) => string {
   return shortSessionIds(all.flatMap(({ id, parent }) => [id, ...(parent ? [parent.sessionId] : [])]));
 }
 
-/**
- * Prints the sessions of other agents found on this machine, if the files of Espalier and Pi have only sessions of Pi.
- * Prints nothing with `--store`.
- */
+/** Names sessions of other agents on this machine, if all known ones are Pi's. Prints nothing with `--store`. */
 async function tellOfOthers(shell: Shell): Promise<void> {
   if (shell.store || (await hasOwnSession(shell))) return;
-  const { describeFound, foundSessions } = await import("@espalier/interop/node");
   const found = foundSessions();
   if (found.length === 0) return;
   await printLine(shell, "");
@@ -112,12 +113,11 @@ const PROJECT_LENGTH = 14;
 function* viewList(
   sessions: readonly ListedSession[],
   { costs, names }: { costs?: ReadonlyMap<string, UsageTotals> | undefined; names: (id: string) => string },
-  { colours, columns }: Pick<Shell, "colours" | "columns">,
-  now = Date.now(),
+  { colours, columns }: Look,
 ): Generator<string> {
   if (sessions.length === 0) return;
   const facts = sessions.map((session) => [
-    ...factsOf(session, names, now),
+    ...factsOf(session, names),
     ...(costs ? [formatBill(costs.get(session.ref) ?? nothingBilled())] : []),
   ]);
   const headings = ["id", "updated", "agent", "project", ...(costs ? ["cost"] : [])];
@@ -136,9 +136,9 @@ function* viewList(
 }
 
 /** Formats the id, time, agent and project of a session. */
-const factsOf = (session: ListedSession, names: (id: string) => string, now: number): string[] => [
+const factsOf = (session: ListedSession, names: (id: string) => string): string[] => [
   plainLine(names(session.id)),
-  formatWhen(lastTimeOf(session), now),
+  formatWhen(lastTimeOf(session), Date.now()),
   plainLine(session.agent),
   cutToColumns(projectOf(session.cwd), PROJECT_LENGTH),
 ];
@@ -175,11 +175,7 @@ async function hasOwnSession(shell: Shell): Promise<boolean> {
 
 type SearchPlace = Pick<SearchOptions, "files" | "folder">;
 
-/**
- * Finds the folder, file or session of a word.
- *
- * @throws CommandError `not-found`; the message has the query with quotes, because the word may be part of it
- */
+/** Finds a word's folder, file or session. @throws CommandError `not-found`; the word may be a part of the query */
 async function placeOf(shell: Shell, query: string, word: string): Promise<SearchPlace> {
   if (existsSync(word)) {
     const path = resolve(word);
@@ -267,13 +263,8 @@ function viewCopies(
   );
 }
 
-/** Draws the line of a session before its hits. */
-function viewFound(
-  session: ListedSession,
-  names: (id: string) => string,
-  { colours, columns }: Pick<Shell, "colours" | "columns">,
-): string {
-  const facts = factsOf(session, names, Date.now()).filter((fact) => fact !== "");
+function viewFound(session: ListedSession, names: (id: string) => string, { colours, columns }: Look) {
+  const facts = factsOf(session, names).filter((fact) => fact !== "");
   const title = `${markOfParent(session.parent, names)}${titleOf(session)}`;
   return colours.bold(cutToColumns([...facts, title].join("  "), Math.min(columns, WIDE)));
 }
@@ -460,7 +451,7 @@ sessions come first. An entry that a fork copied is one hit. A place is a folder
       for (const file of deleted) removeUnsent(file);
       const orphans = id ? await orphansOf(shell, id) : [];
       return {
-        value: { deleted, ...(orphans.length > 0 ? { orphans } : {}) },
+        value: { deleted, orphans: orphans.length > 0 ? orphans : undefined },
         lines: [
           ...deleted.map((file) => `Removed ${file}`),
           ...orphans.map(

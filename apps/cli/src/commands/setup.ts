@@ -14,7 +14,7 @@ import type { Argument, Command, Option } from "commander";
 import { type AddCommand, command } from "../command.ts";
 import { CommandError } from "../failure.ts";
 import { currentSettings, sessionNamed, storeOf } from "../opening.ts";
-import type { Shell } from "../shell.ts";
+import type { Look, Shell } from "../shell.ts";
 import { columnsOf, plainLine, plainText, wrapToColumns } from "../text.ts";
 
 /** Replaces the value of an API key with `(set)`. */
@@ -25,7 +25,7 @@ const withoutKey = (setting: SettingOrigin): SettingOrigin =>
 function* viewSettings(
   settings: readonly SettingOrigin[],
   leftOut: readonly LeftOutSetting[],
-  { colours, columns }: Pick<Shell, "colours" | "columns">,
+  { colours, columns }: Look,
 ): Generator<string> {
   const rows = settings.map((setting) => ({ ...setting, text: textOf(setting.value) }));
   const keyWidth = widest(rows.map(({ key }) => key));
@@ -115,10 +115,9 @@ const EFFECTS: Readonly<Record<LeftOutSetting["effect"], string>> = {
 };
 
 function textOf(value: unknown): string {
-  if (value === null || (Array.isArray(value) && value.length === 0)) return "-";
-  if (typeof value === "object" && value !== undefined && !Array.isArray(value))
-    return plainLine(JSON.stringify(value));
-  return plainLine(Array.isArray(value) ? value.join(", ") : String(value));
+  if (Array.isArray(value)) return plainLine(value.join(", ")) || "-";
+  if (value === null) return "-";
+  return plainLine(typeof value === "object" ? JSON.stringify(value) : String(value));
 }
 
 const widest = (texts: readonly string[]): number => Math.max(5, ...texts.map(({ length }) => length));
@@ -140,24 +139,22 @@ const OFFERED = 50;
 
 /** Minimum length of an id's beginning before ids are offered. */
 const ID_BEGINNING = 2;
-const NAMES_ENTRY: ReadonlySet<string> = new Set(["id", "from", "a", "b", "into", "at", "until", "expect"]);
-const NAMES_FILE: ReadonlySet<string> = new Set(["file", "folder", "place", "what", "out", "from", "to"]);
+
+/** Arguments and options that name an entry, and those that name a file or a folder. */
+const NAMES_ENTRY = /^(id|from|a|b|into|at|until|expect)$/;
+const NAMES_FILE = /^(file|folder|place|what|out|from|to|extension|repair)$/;
 
 /**
  * Returns candidates for the last of `words`, the words after `espalier` up to the cursor; the last one is empty at the
  * start of a new word. Commands, options and choices come from the program. Sessions and entries are looked up in the
  * store that the words name, else in the shell's store.
  */
-async function completionOf(
-  program: Command,
-  words: readonly string[],
-  shell: Pick<Shell, "store">,
-): Promise<Completion> {
+async function completionOf(program: Command, words: readonly string[], shell: Pick<Shell, "store">) {
   const typed = words.at(-1) ?? "";
   const { command, given, option, address } = whereIn(program, words.slice(0, -1));
   const place = storeOf(address === undefined ? shell : { store: await openStore(address) });
   const offered = option
-    ? await valuesOf(named(option.attributeName()), option.argChoices, given, typed, place)
+    ? await valuesOf(option.attributeName(), option.argChoices, given, typed, place)
     : typed.startsWith("-")
       ? { candidates: optionsOf(program, command), files: false }
       : command === program
@@ -166,19 +163,14 @@ async function completionOf(
   return { ...offered, candidates: offered.candidates.filter(({ value }) => isOffered(value, typed)) };
 }
 
-/**
- * Returns true when a value begins with the typed text and can be printed as a candidate: it has no control sequence,
- * tab or newline.
- */
+/** Returns true for a value that begins with the typed text and has no control sequence, tab or newline. */
 const isOffered = (value: string, typed: string): boolean =>
   value.startsWith(typed) && plainText(value) === value && !/[\t\n]/.test(value);
 
 type StorePlace = ReturnType<typeof storeOf>;
 
-/** Position of the cursor in the command's arguments. */
 interface Place {
   command: Command;
-  /** Arguments before the cursor. */
   given: string[];
   /** Option whose value is at the cursor. */
   option: Option | undefined;
@@ -207,14 +199,7 @@ function whereIn(program: Command, words: readonly string[]): Place {
 
 const STORE = "--store=";
 
-const named = (name: string): string => (name === "extension" || name === "repair" ? "file" : name);
-
-function argumentsOf(
-  command: Command,
-  given: readonly string[],
-  typed: string,
-  place: StorePlace,
-): Promise<Completion> {
+function argumentsOf(command: Command, given: readonly string[], typed: string, place: StorePlace) {
   const { registeredArguments } = command;
   const last = registeredArguments.at(-1);
   const argument: Argument | undefined =
@@ -232,9 +217,9 @@ async function valuesOf(
   if (choices) return { candidates: choices.map((value) => ({ value, description: "" })), files: false };
   if (name === "session" || name === "sessions")
     return { candidates: await sessionCandidates(typed, place), files: !place.store };
-  if (NAMES_ENTRY.has(name) && given[0] !== undefined)
+  if (NAMES_ENTRY.test(name) && given[0] !== undefined)
     return { candidates: await entryCandidates(given[0], typed, place), files: false };
-  return { candidates: [], files: NAMES_FILE.has(name) };
+  return { candidates: [], files: NAMES_FILE.test(name) };
 }
 
 const commandsOf = (program: Command): Candidate[] =>
@@ -254,14 +239,10 @@ const optionsOf = (program: Command, command: Command): Candidate[] =>
  */
 async function sessionCandidates(typed: string, place: StorePlace): Promise<Candidate[]> {
   const found: Candidate[] = [];
-  // No message can be shown during a completion; `list` shows it.
-  const onSkipped = () => undefined;
   if (!place.store && (typed === "" || /[/.]/.test(typed))) return found;
-  for await (const { id, ref, name, firstMessage } of listSessions({
-    ...place,
-    subAgents: true,
-    onSkipped,
-  })) {
+  // No message can be shown during a completion; `list` shows it.
+  const options = { ...place, subAgents: true, onSkipped: () => undefined };
+  for await (const { id, ref, name, firstMessage } of listSessions(options)) {
     const value = place.store ? [ref, id].find((one) => one.startsWith(typed)) : id;
     // A file for another agent can have the id of the session that it continues.
     if (value?.startsWith(typed) && !found.some((other) => other.value === value))
@@ -281,11 +262,9 @@ async function entryCandidates(ref: string, typed: string, place: StorePlace): P
       description: `label of ${id}`,
     }));
     const ids: Candidate[] = [];
-    if (typed.length >= ID_BEGINNING) {
-      for (const id of tree.ids()) {
-        if (id.startsWith(typed)) ids.push({ value: id, description: tree.entryAt(tree.row(id)).type });
-        if (ids.length === OFFERED) break;
-      }
+    for (const id of typed.length < ID_BEGINNING ? [] : tree.ids()) {
+      if (id.startsWith(typed)) ids.push({ value: id, description: tree.entryAt(tree.row(id)).type });
+      if (ids.length === OFFERED) break;
     }
     return [
       ...labels,
@@ -437,13 +416,7 @@ A settings file:
       for (const sentence of ignored) shell.complainOnce(sentence);
       const value = origins.map(({ key, value, origin, file }) => {
         const out = leftOut.find((setting) => setting.key === key);
-        return {
-          key,
-          value,
-          origin,
-          file,
-          ...(out ? { leftOut: { file: out.file, effect: out.effect } } : {}),
-        };
+        return { key, value, origin, file, leftOut: out && { file: out.file, effect: out.effect } };
       });
       return { value, lines: viewSettings(origins, leftOut, shell) };
     },

@@ -27,7 +27,7 @@ import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany, formatPrice, numberParser } from "../numbers.ts";
 import { currentSettings, warnOfDamage } from "../opening.ts";
-import { type Colours, printLine, printStep, type Shell } from "../shell.ts";
+import { type Colours, type Look, printLine, printStep, type Shell } from "../shell.ts";
 import { viewTable } from "../table.ts";
 import { columnsOf, cutToColumns, fieldText, NO_PROMPT, padToColumns, plainLine } from "../text.ts";
 
@@ -54,11 +54,7 @@ of extensions. JSON has all entries.`,
   },
 });
 
-function treeValue(
-  session: Session,
-  issues: readonly SessionIssue[],
-  { ids = false }: { ids?: boolean },
-): object {
+function treeValue(session: Session, issues: readonly SessionIssue[], { ids = false }: { ids?: boolean }) {
   const { header, file, leafId, tree } = session;
   return {
     session: {
@@ -74,27 +70,12 @@ function treeValue(
   };
 }
 
-/** An entry in the output of `tree --json`; fields without a value are null. */
-interface TreeEntry {
-  id: string;
-  /** Parent in the tree; null for a root, and for an entry whose parent is missing. */
-  parentId: string | null;
-  type: string;
-  role?: string | null;
-  timestamp?: string | null;
-  label: string | null;
-  preview?: string | null;
-  /** True on the path of the leaf. */
-  onPath: boolean;
-  /** True on the path of the leaf, for an entry that a compaction hides from the model. */
-  archived: boolean;
-}
-
 /**
- * Yields all entries in file order. With `structure`, role, timestamp and preview are missing, so that a line is parsed
- * only if its type is not in the index.
+ * Yields all entries in file order. Fields without a value are null: `parentId` for a root, and for an entry whose parent
+ * is missing. `archived` is true on the path of the leaf for an entry that a compaction hides from the model. With
+ * `structure`, role, timestamp and preview are missing, so that a line is parsed only if its type is not in the index.
  */
-function* treeEntries(tree: Tree, leafId: string | null, structure = false): Generator<TreeEntry> {
+function* treeEntries(tree: Tree, leafId: string | null, structure: boolean): Generator<object> {
   const labels = labelsInForce(tree);
   const archived = archivedRows({ tree, leafId });
   const onPath = new Uint8Array(tree.length);
@@ -110,11 +91,10 @@ function* treeEntries(tree: Tree, leafId: string | null, structure = false): Gen
       // Mostly an entry's parent is the entry before it, whose id is already known.
       parentId: parent >= 0 && parent === row - 1 ? previousId : tree.parentIdAt(row),
       type: entry?.type ?? (tree.kindAt(row).type || tree.entryAt(row).type),
-      ...(entry
-        ? { role: message.is(entry) ? entry.message.role : null, timestamp: entry.timestamp || null }
-        : {}),
+      role: entry && (message.is(entry) ? entry.message.role : null),
+      timestamp: entry && (entry.timestamp || null),
       label: labels.get(id)?.label ?? null,
-      ...(entry ? { preview: previewEntry(entry) } : {}),
+      preview: entry && previewEntry(entry),
       onPath: onPath[row] === 1,
       archived: archived.has(row),
     };
@@ -125,7 +105,6 @@ function* treeEntries(tree: Tree, leafId: string | null, structure = false): Gen
 interface ViewTreeOptions {
   /** True: a line for every entry, bookkeeping included. */
   all?: boolean;
-  /** True: draw with - and | only. */
   ascii?: boolean;
   /** Tokens of the next request, as its agent counts them. Default: an estimate for the messages only. */
   tokens?: number;
@@ -135,11 +114,7 @@ interface ViewTreeOptions {
 const FOLD = 2;
 
 /** Draws a session for people: its heading, its tree, and the size of the context at the leaf. */
-export function* viewTree(
-  session: Session,
-  { colours, columns }: Pick<Shell, "colours" | "columns">,
-  options: ViewTreeOptions = {},
-): Generator<string> {
+export function* viewTree(session: Session, { colours, columns }: Look, options: ViewTreeOptions) {
   yield* sessionHeading(session, colours, options.tokens);
   const leftOut = options.all ? 0 : bookkeepingIn(session.tree);
   if (leftOut > 0) {
@@ -162,14 +137,8 @@ function bookkeepingIn(tree: Tree): number {
 /** Maximum width in columns of a title above a tree, about that of the entries below it. */
 const TITLE_WIDTH = 100;
 
-/**
- * Two lines about a session: its title and folder; its entries, its branches and the size of the context at the leaf.
- */
-export function* sessionHeading(
-  session: Session,
-  colours: Colours,
-  tokens = session.context.tokens,
-): Generator<string> {
+/** Two lines about a session: title and folder; entries, branches and the size of the context at the leaf. */
+export function* sessionHeading(session: Session, colours: Colours, tokens = session.context.tokens) {
   const { tree, header, context } = session;
   const title = cutToColumns(plainLine(titleOf(tree) ?? ""), TITLE_WIDTH) || NO_PROMPT;
   yield `${colours.bold(title)} ${colours.dim(plainLine(header?.cwd ?? ""))}`.trimEnd();
@@ -182,12 +151,7 @@ export function* sessionHeading(
 }
 
 /** Draws the tree in the colours of the command line. */
-export function treeLines(
-  session: Session,
-  colours: Colours,
-  options: DrawOptions,
-  ascii = false,
-): Iterable<string> {
+export function treeLines(session: Session, colours: Colours, options: DrawOptions, ascii = false) {
   const rails = ascii ? asciiRails : (text: string) => text;
   return drawTreeLines(session, {
     describe: (entry) => describeEntry(session.tree, entry),
@@ -207,7 +171,6 @@ export function describeEntry(tree: Tree, entry: Entry): string {
   return `${entryName(tree, entry.id)} ${kindName(tree, entry)}  ${previewEntry(entry) ?? ""}`.trimEnd();
 }
 
-/** Name of an entry's kind, for people. */
 function kindName(tree: Tree, entry: Entry): string {
   if (message.is(entry)) return entry.message.role;
   if (!branchSummary.is(entry)) return entry.type;
@@ -244,7 +207,7 @@ export const diff = sessionCommand({
 function* viewDiff(
   session: Session,
   { commonAncestorId, a, b }: BranchComparison,
-  { colours, columns }: Pick<Shell, "colours" | "columns">,
+  { colours, columns }: Look,
   { all = false }: { all?: boolean },
 ): Generator<string> {
   const width = Math.min(columns, WIDE);
@@ -346,7 +309,7 @@ const NARROWEST = 10;
 export function viewStep(
   session: Session,
   { seq, entryId, type, leafId, contextMessages, contextTokens, verified }: ReplayStep,
-  { colours, columns }: Pick<Shell, "colours" | "columns">,
+  { colours, columns }: Look,
 ): string {
   const facts = [
     formatCount(seq).padStart(6),
