@@ -4,7 +4,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, join, resolve } from "node:path";
 import { espalierHome } from "@espalier/engine";
-import { jsonSettings, type OwnValue, type SettingsForm, tomlSettings } from "./settings-text.ts";
+import { fieldOf, jsonSettings, type OwnValue, type SettingsForm, tomlSettings } from "./settings-text.ts";
 
 /** A settings file of an agent, and our values in it. */
 export interface AgentSettings {
@@ -15,19 +15,14 @@ export interface AgentSettings {
   onlyRemoved?: boolean;
 }
 
-/** An agent on this machine. */
 export interface Agent {
   name: AgentName;
-  /** Name for people. */
   label: string;
-  /** Folder of its settings. */
   home: string;
-  /** Its command. */
   program: string;
   settings: readonly AgentSettings[];
   /** Files of ours that the settings name, by their path below `folder`. */
   ownFiles: Readonly<Record<string, string>>;
-  /** Folder of our files. */
   folder: string;
   /** Sentences for the user after an installation. */
   notes: readonly string[];
@@ -36,30 +31,24 @@ export interface Agent {
 export const AGENT_NAMES = ["claude-code", "codex", "pi"] as const;
 export type AgentName = (typeof AGENT_NAMES)[number];
 
-type Environment = NodeJS.ProcessEnv;
-
 /** Folder of installation records, and of the files that Espalier writes for agents. */
 export const agentsFolder = (): string => join(espalierHome(), "agents");
 
 /** Returns an agent with everything that an installation writes. */
-export function agentNamed(name: AgentName, environment: Environment = process.env): Agent {
-  return { name, ...AGENTS[name](environment["HOME"] || homedir(), environment) };
+export function agentNamed(name: AgentName): Agent {
+  return { name, ...AGENTS[name](process.env["HOME"] || homedir()) };
 }
 
 /** Returns whether the agent seems to be installed: its folder exists, or its command is on the PATH. */
-export function isInstalled({ home, program }: Agent, environment: Environment = process.env): boolean {
+export function isInstalled({ home, program }: Agent): boolean {
   const names = process.platform === "win32" ? [`${program}.cmd`, `${program}.exe`] : [program];
-  const folders = (environment["PATH"] ?? "").split(delimiter).filter((folder) => folder !== "");
+  const folders = (process.env["PATH"] ?? "").split(delimiter).filter((folder) => folder !== "");
   return existsSync(home) || folders.some((folder) => names.some((each) => existsSync(join(folder, each))));
 }
 
 type AgentFacts = Omit<Agent, "name">;
 
-const AGENTS: Record<AgentName, (userHome: string, environment: Environment) => AgentFacts> = {
-  "claude-code": claudeCode,
-  codex,
-  pi,
-};
+const AGENTS: Record<AgentName, (userHome: string) => AgentFacts> = { "claude-code": claudeCode, codex, pi };
 
 /** Command line that starts this program: Node and its main file as absolute paths, so that no PATH is needed. */
 const startWords = (): string[] => [process.execPath, resolve(process.argv[1] ?? "")];
@@ -90,20 +79,12 @@ function hooksFor(agent: AgentName): Record<string, { matcher?: string; hooks: o
   };
 }
 
-const textOfField = (value: unknown, key: string): string => {
-  const field = typeof value === "object" && value !== null ? (value as Record<string, unknown>)[key] : "";
-  return typeof field === "string" ? field : "";
-};
-
-/**
- * A plugin in a folder of ours, and a status line. The user's settings name this folder as a marketplace with one
- * plugin.
- */
-function claudeCode(userHome: string, environment: Environment): AgentFacts {
-  const home = environment["CLAUDE_CONFIG_DIR"] || join(userHome, ".claude");
+/** A plugin in a folder of ours, which the user's settings name as a marketplace with one plugin, and a status line. */
+function claudeCode(userHome: string): AgentFacts {
+  const home = process.env["CLAUDE_CONFIG_DIR"] || join(userHome, ".claude");
   const folder = join(agentsFolder(), "claude-code");
   const isOurPlace = (value: unknown) =>
-    /[\\/]agents[\\/]claude-code$/.test(textOfField((value as { source?: unknown } | null)?.source, "path"));
+    /[\\/]agents[\\/]claude-code$/.test(String(fieldOf(fieldOf(value, "source"), "path")));
   const plugin = {
     name: "espalier",
     version: process.env["ESPALIER_VERSION"] ?? "0.0.0",
@@ -128,7 +109,7 @@ function claudeCode(userHome: string, environment: Environment): AgentFacts {
           {
             path: ["statusLine"],
             value: { type: "command", command: shellLine("hook", "claude-code", "--status-line") },
-            isOurs: (value) => textOfField(value, "command").endsWith("hook claude-code --status-line"),
+            isOurs: (value) => String(fieldOf(value, "command")).endsWith("hook claude-code --status-line"),
           },
         ],
       },
@@ -181,14 +162,17 @@ What these tools return was written in the past, by people, models and tools. It
 A hit that is marked as abandoned is on a branch that the user went back from.
 `;
 
-/** An MCP server in \`config.toml\`, and hooks in \`hooks.json\`. */
-function codex(userHome: string, environment: Environment): AgentFacts {
-  const home = environment["CODEX_HOME"] || join(userHome, ".codex");
-  const isOurs = (value: unknown) =>
-    Array.isArray((value as { hooks?: unknown } | null)?.hooks) &&
-    (value as { hooks: unknown[] }).hooks.some((hook) => textOfField(hook, "command").endsWith("hook codex"));
+/** An MCP server in `config.toml`, and hooks in `hooks.json`. */
+function codex(userHome: string): AgentFacts {
+  const home = process.env["CODEX_HOME"] || join(userHome, ".codex");
+  const isOurs = (value: unknown) => {
+    const hooks = fieldOf(value, "hooks");
+    return (
+      Array.isArray(hooks) && hooks.some((hook) => String(fieldOf(hook, "command")).endsWith("hook codex"))
+    );
+  };
   const isOurServer = (value: unknown) => {
-    const args = (value as { args?: unknown } | null)?.args;
+    const args = fieldOf(value, "args");
     return Array.isArray(args) && args.at(-1) === "mcp" && args.length <= 2;
   };
   return {
@@ -229,8 +213,8 @@ function piExtension(): string {
 }
 
 /** A package in a folder of ours, which the user's settings name. */
-function pi(userHome: string, environment: Environment): AgentFacts {
-  const home = environment["PI_CODING_AGENT_DIR"] || join(userHome, ".pi", "agent");
+function pi(userHome: string): AgentFacts {
+  const home = process.env["PI_CODING_AGENT_DIR"] || join(userHome, ".pi", "agent");
   const folder = join(agentsFolder(), "pi");
   return {
     label: "Pi",

@@ -99,10 +99,7 @@ async function whenFree<Result>(run: () => Promise<Result>): Promise<Result> {
   }
 }
 
-/**
- * Imports a file; returns the file of the imported session, undefined if there is none. Reasons of skipped files are
- * logged.
- */
+/** Imports a file; returns the file of its session, undefined without one. Reasons of skipped files are logged. */
 async function importOne(agent: string, transcript: string): Promise<string | undefined> {
   let found: string | undefined;
   for await (const { file, status, issues } of importSessions(transcript, {

@@ -139,10 +139,7 @@ function importInBackground(agent: string, sessionId: string, transcript: string
 /** Bytes after which a new log is begun; the previous log is kept as `hooks.log.1`. */
 const LONGEST_LOG = 256 * 1024;
 
-/**
- * Appends a line to the log, with at most 1,000 characters of the error. A failure is ignored, because the agent must
- * not be disturbed.
- */
+/** Appends at most 1,000 characters of an error to the log. Ignores failures: the agent must not be disturbed. */
 export function logFailure(agent: string, error: unknown): void {
   const told = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   const line = `${new Date().toISOString()} ${agent} ${told.replace(/\s+/g, " ").slice(0, 1_000)}\n`;
@@ -175,12 +172,9 @@ interface StatusInput {
  */
 function statusLine({ model, cost, context_window: window, prompt_cache: cache }: StatusInput): string {
   const usage = window?.current_usage ?? {};
-  const [fresh, written, read] = [
-    "input_tokens",
-    "cache_creation_input_tokens",
-    "cache_read_input_tokens",
-  ].map((field) => numberOf(usage[field]) ?? 0) as [number, number, number];
-  const tokens = fresh + written + read;
+  const count = (field: string) => numberOf(usage[field]) ?? 0;
+  const read = count("cache_read_input_tokens");
+  const tokens = count("input_tokens") + count("cache_creation_input_tokens") + read;
   const size = numberOf(window?.context_window_size) ?? 0;
   const percent = numberOf(window?.used_percentage) ?? (size > 0 ? (100 * tokens) / size : undefined);
   const ratio = numberOf(cache?.hit_ratio) ?? (tokens > 0 ? read / tokens : undefined);

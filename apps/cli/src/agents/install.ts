@@ -35,7 +35,6 @@ export interface InstallPlan {
   changes: FileChange[];
   /** Files and folders that are removed too, without a diff: notes, logs and caches of ours. */
   removed: string[];
-  /** Sentences for the user. */
   notes: string[];
 }
 
@@ -233,7 +232,10 @@ export function carryOut({ agent, changes, removed }: InstallPlan): void {
   const created: string[] = [];
   try {
     for (const change of changes.filter(({ before, after }) => before !== after)) {
-      if (textIn(change.file) !== change.before) throw changed(change.file);
+      if (textIn(change.file) !== change.before) {
+        const message = `Another program changed ${change.file} meanwhile, so it was not written; repeat the command.`;
+        throw new CommandError("changed", message);
+      }
       if (change.after === undefined) removeFile(change.file);
       else writeText(change.file, change.after);
       if (change.before === undefined) created.push(change.file);
@@ -246,16 +248,12 @@ export function carryOut({ agent, changes, removed }: InstallPlan): void {
     }
     throw error;
   }
-  const isRemoval = !existsSync(recordFile(agent));
-  if (!isRemoval) return;
+  if (existsSync(recordFile(agent))) return;
   for (const path of removed) removeFile(path);
   removeFolders(agent, folders);
 }
 
-/**
- * Removes empty folders: those of our own files, `folders`, which the installation created, and the folder of
- * installation records.
- */
+/** Removes empty folders: of our own files, of the records, and `folders`, which the installation created. */
 function removeFolders(agent: Agent, folders: readonly string[]): void {
   for (const path of Object.keys(agent.ownFiles))
     removeEmpty(dirname(join(agent.folder, path)), agentsFolder());
@@ -272,12 +270,6 @@ function removeFile(path: string): void {
     throw new CommandError("settings", message, { cause });
   }
 }
-
-const changed = (file: string): CommandError =>
-  new CommandError(
-    "changed",
-    `Another program changed ${file} meanwhile, so it was not written; repeat the command.`,
-  );
 
 /** Replaces a file with the same mode, 0600 for a new file; links are followed. Throws CommandError `settings`. */
 function writeText(path: string, text: string): void {

@@ -22,6 +22,7 @@ import { fileStore } from "@espalier/session-tree/node";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany, formatPrice } from "../numbers.ts";
+import { given } from "../options.ts";
 
 /** Fields of Pi's context of an event or a command that are used here. */
 interface PiContext {
@@ -36,7 +37,7 @@ interface PiContext {
     getBranch(): Entry[];
   };
   /** Present in commands only. */
-  navigateTree(targetId: string, options?: { summarize?: boolean }): Promise<{ cancelled: boolean }>;
+  navigateTree(targetId: string, options?: { summarize: boolean }): Promise<unknown>;
 }
 
 interface PiCompactEvent {
@@ -85,12 +86,8 @@ export default function espalier(pi: PiApi): void {
     return orNothing(context, "branch summary", async () => {
       const { targetId, customInstructions: instructions } = preparation;
       return withCopy(context, async (session) => {
-        const options = {
-          summarize: true,
-          ...(instructions ? { instructions } : {}),
-          ...(signal ? { signal } : {}),
-        };
-        const { summaryEntryId } = await session.navigate(targetId, options);
+        const options = given({ instructions: instructions || undefined, signal });
+        const { summaryEntryId } = await session.navigate(targetId, { summarize: true, ...options });
         return summaryEntryId === null ? undefined : { summary: summaryIn(session, summaryEntryId) };
       });
     });
@@ -184,28 +181,19 @@ export default function espalier(pi: PiApi): void {
       const text = await withCopy(context, async (session) => {
         const { entries } = await recall(session, query);
         if (entries.length === 0) return "Nothing that left the context has one of these words.";
-        return quotedData(
-          entries
-            .map(
-              ({ entryId, role, place, timestamp, text }) =>
-                `[${entryId}] ${role}, ${place}, ${timestamp}\n${text}`,
-            )
-            .join("\n\n"),
+        const texts = entries.map(
+          ({ entryId, role, place, timestamp, text }) =>
+            `[${entryId}] ${role}, ${place}, ${timestamp}\n${text}`,
         );
+        return quotedData(texts.join("\n\n"));
       });
       return { content: [{ type: "text", text }], details: undefined };
     },
   });
 }
 
-/**
- * Runs a step. An EspalierError is shown to the user, and Pi does the step in its own way; any other error is thrown.
- */
-async function orNothing<Result>(
-  { ui }: PiContext,
-  what: string,
-  run: () => Promise<Result>,
-): Promise<Result | undefined> {
+/** Runs a step. An EspalierError is shown to the user, and Pi does the step itself; any other error is thrown. */
+async function orNothing<Result>({ ui }: PiContext, what: string, run: () => Promise<Result>) {
   try {
     return await run();
   } catch (error) {
@@ -215,40 +203,29 @@ async function orNothing<Result>(
   }
 }
 
-/**
- * Makes the compaction of the policy in the settings; undefined when there is nothing to compact, and Pi then compacts
- * in its own way.
- */
+/** Makes the compaction of the policy in the settings; undefined without anything to compact: Pi then does it alone. */
 async function compactionOf({ preparation, customInstructions, signal }: PiCompactEvent, context: PiContext) {
   const { reserveTokens, keepRecentTokens } = preparation.settings ?? {};
   const contextWindow = context.model?.contextWindow;
   return withCopy(context, async (session) => {
     const result = await session.compact({
-      settings: {
-        ...(reserveTokens === undefined ? {} : { reserveTokens }),
-        ...(keepRecentTokens === undefined ? {} : { keepRecentTokens }),
-        ...(contextWindow ? { contextWindow } : {}),
-      },
-      ...(customInstructions ? { instructions: customInstructions } : {}),
-      ...(signal ? { signal } : {}),
+      settings: given({ reserveTokens, keepRecentTokens, contextWindow: contextWindow || undefined }),
+      ...given({ instructions: customInstructions || undefined, signal }),
     });
     if (!result.eligible) return undefined;
     const { entryId, summary, firstKeptEntryId, tokensBefore, tokensAfter, usage } = result;
     const { details } = session.getEntry(entryId) as { details?: unknown };
-    const billed = usage ? { usage } : {};
-    return { summary, firstKeptEntryId, tokensBefore, estimatedTokensAfter: tokensAfter, details, ...billed };
+    const sizes = { tokensBefore, estimatedTokensAfter: tokensAfter };
+    return { summary, firstKeptEntryId, ...sizes, details, ...given({ usage }) };
   });
 }
 
 const summaryIn = (session: Session, id: string): GivenSummary => {
   const { summary, details } = session.getEntry(id) as unknown as GivenSummary;
-  return { summary, ...(details === undefined ? {} : { details }) };
+  return { summary, ...given({ details }) };
 };
 
-/**
- * Runs a step on a copy of Pi's session in memory, with the settings of Espalier and Pi's leaf. Changes are made only
- * to the copy.
- */
+/** Runs a step on a copy of Pi's session in memory, with Espalier's settings and Pi's leaf. Only the copy changes. */
 async function withCopy<Result>(
   { cwd, sessionManager }: PiContext,
   run: (session: Session) => Promise<Result>,
@@ -259,12 +236,11 @@ async function withCopy<Result>(
   const place = leaf.of({ targetId: leafId, parentId: leafId });
   const entries = [...sessionManager.getEntries(), { ...place, timestamp: new Date().toISOString() }];
   const store = memoryStore();
-  await (
-    await store.create(
-      header,
-      entries.map((entry) => formatLine(entry)),
-    )
-  ).close();
+  const copy = await store.create(
+    header,
+    entries.map((entry) => formatLine(entry)),
+  );
+  await copy.close();
   const { values } = await resolveSettings({ cwd });
   const session = await openSession(
     { id: header.id },

@@ -1,6 +1,7 @@
 // Inserts values into settings files of other programs and removes them. All other bytes stay the same.
 
 import { isDeepStrictEqual } from "node:util";
+import { isRecord } from "@espalier/session-tree";
 import {
   createScanner,
   getNodeValue,
@@ -48,10 +49,7 @@ export interface SettingsForm {
    * without a change of other parts
    */
   remove(text: string, values: readonly OwnValue[], insertion: Insertion): string;
-  /**
-   * Returns the value at a path; undefined if there is none.
-   * @throws CommandError `settings` for a file that cannot be parsed
-   */
+  /** Returns the value at a path; undefined without one. @throws CommandError `settings` if it cannot be parsed */
   read(text: string, path: readonly string[]): unknown;
 }
 
@@ -77,9 +75,10 @@ export const jsonSettings: SettingsForm = {
     for (const own of values) {
       const edit = insertionOf(result.text, own);
       if (edit === undefined) continue;
-      result.text = result.text.slice(0, edit.at) + edit.piece + result.text.slice(edit.at);
-      result.pieces.push({ at: edit.at, piece: edit.piece });
-      result.made.push(...edit.made);
+      const { at, piece, made } = edit;
+      result.text = result.text.slice(0, at) + piece + result.text.slice(at);
+      result.pieces.push({ at, piece });
+      result.made.push(...made);
     }
     return result;
   },
@@ -88,14 +87,14 @@ export const jsonSettings: SettingsForm = {
     const byKey = withoutEmpty(withoutValues(text, values), made);
     const cut = withoutPieces(text, pieces);
     if (cut === undefined) return byKey;
-    const isSound = isBlank(cut) || errorsIn(cut, hasTrailingComma(text)).length === 0;
-    return isSound && isDeepStrictEqual(valueIn(cut), valueIn(byKey)) ? cut : byKey;
+    // A trailing comma is allowed only if the file had one.
+    const isWhole = isBlank(cut) || isSound(cut, !isSound(text, false));
+    return isWhole && isDeepStrictEqual(valueIn(cut), valueIn(byKey)) ? cut : byKey;
   },
   read: (text, path) => path.reduce<unknown>(fieldOf, valueIn(text)),
 };
 
-const fieldOf = (value: unknown, key: string): unknown =>
-  typeof value === "object" && value !== null ? (value as Record<string, unknown>)[key] : undefined;
+export const fieldOf = (value: unknown, key: string): unknown => (isRecord(value) ? value[key] : undefined);
 
 const BOM = "\uFEFF";
 const isBlank = (text: string): boolean => text.replace(BOM, "").trim() === "";
@@ -103,17 +102,17 @@ const isBlank = (text: string): boolean => text.replace(BOM, "").trim() === "";
 /** Replaces a byte order mark with a space, so that offsets stay the same. */
 const unmarked = (text: string): string => (text.startsWith(BOM) ? ` ${text.slice(1)}` : text);
 
-function errorsIn(text: string, allowTrailingComma: boolean): ParseError[] {
+function parsed(text: string, allowTrailingComma: boolean): { tree: Node | undefined; errors: ParseError[] } {
   const errors: ParseError[] = [];
-  parseTree(unmarked(text), errors, { allowTrailingComma });
-  return errors;
+  return { tree: parseTree(unmarked(text), errors, { allowTrailingComma }), errors };
 }
 
-const hasTrailingComma = (text: string): boolean => errorsIn(text, false).length > 0;
+const isSound = (text: string, allowTrailingComma: boolean): boolean =>
+  parsed(text, allowTrailingComma).errors.length === 0;
 
 function treeOf(text: string): Node {
-  const [error] = errorsIn(text, true);
-  const tree = parseTree(unmarked(text), [], { allowTrailingComma: true });
+  const { tree, errors } = parsed(text, true);
+  const [error] = errors;
   if (error) {
     const line = text.slice(0, error.offset).split("\n").length;
     throw brokenFile(`it is not JSON (line ${line}: ${printParseErrorCode(error.error)})`);
@@ -131,18 +130,11 @@ const valueIn = (text: string): unknown => (isBlank(text) ? {} : valueAt(treeOf(
 const propertyOf = (object: Node, key: string): Node | undefined =>
   object.children?.findLast(({ children }) => children?.[0]?.value === key);
 
-/** Insertion of one text. */
-interface Edit {
-  at: number;
-  piece: string;
-  made: string[][];
-}
-
 /**
- * Insertion of a value; undefined if the file already has it.
+ * Insertion of a value: its text, its offset, and the paths of new objects; undefined if the file already has it.
  * @throws CommandError `settings` if the file has another value there, or its content does not fit the path
  */
-function insertionOf(text: string, own: OwnValue): Edit | undefined {
+function insertionOf(text: string, own: OwnValue) {
   const eol = eolOf(text);
   const containers = own.isElement ? own.path : own.path.slice(0, -1);
   const madeFrom = (depth: number) =>
@@ -157,21 +149,17 @@ function insertionOf(text: string, own: OwnValue): Edit | undefined {
     const where = own.path.slice(0, depth + 1).join(".");
     const found = propertyOf(parent, key)?.children?.[1];
     const rest = own.path.slice(depth + 1);
-    if (found === undefined)
-      return {
-        ...layout.place(parent),
-        piece: layout.piece(parent, nested(rest, own), key),
-        made: madeFrom(depth),
-      };
+    if (found === undefined) {
+      const piece = layout(parent, nested(rest, own), key);
+      return { at: placeIn(parent), piece, made: madeFrom(depth) };
+    }
     if (rest.length > 0) {
       if (found.type !== "object") throw brokenFile(`its ${where} is not an object`);
       parent = found;
     } else if (own.isElement) {
       if (found.type !== "array") throw brokenFile(`its ${where} is not a list`);
       const isThere = (valueAt(found) as unknown[]).some((value) => isDeepStrictEqual(value, own.value));
-      return isThere
-        ? undefined
-        : { ...layout.place(found), piece: layout.piece(found, own.value), made: [] };
+      return isThere ? undefined : { at: placeIn(found), piece: layout(found, own.value), made: [] };
     } else if (!isDeepStrictEqual(valueAt(found), own.value))
       throw brokenFile(`it has a ${where} that is not Espalier's`);
   }
@@ -182,7 +170,7 @@ function insertionOf(text: string, own: OwnValue): Edit | undefined {
 const nested = (path: readonly string[], { value, isElement }: OwnValue): unknown =>
   path.reduceRight<unknown>((inner, key) => ({ [key]: inner }), isElement ? [value] : value);
 
-/** Layout of a file: one line, or lines with an indentation. */
+/** Returns a function that writes a new child in the layout of a file: on one line, or on lines with an indentation. */
 function layoutOf(text: string) {
   const eol = eolOf(text);
   const indentAt = (offset: number): string | undefined => {
@@ -198,36 +186,30 @@ function layoutOf(text: string) {
     const child = container.children?.[0] ?? (container === root ? undefined : first);
     return child !== undefined && indentAt(child.offset) === undefined;
   };
-  return {
-    /** Returns the offset for a new child: after the last child, or after the opening bracket. */
-    place(container: Node): { at: number } {
-      const last = container.children?.at(-1);
-      return { at: last ? last.offset + last.length : container.offset + 1 };
-    },
-    piece(container: Node, value: unknown, key?: string): string {
-      const label = key === undefined ? "" : `${JSON.stringify(key)}: `;
-      const last = container.children?.at(-1);
-      if (isOneLine(container)) return `${last ? ", " : ""}${label}${JSON.stringify(value)}`;
-      const base = lineIndent(container.offset);
-      const indent = (last && indentAt(last.offset)) ?? base + unit;
-      const lines = `${label}${JSON.stringify(value, null, unit)}`.replaceAll("\n", eol + indent);
-      if (last) return `,${eol}${indent}${lines}`;
-      const inside = text.slice(container.offset + 1, container.offset + container.length - 1);
-      return `${eol}${indent}${lines}${inside.includes("\n") ? "" : eol + base}`;
-    },
+  return (container: Node, value: unknown, key?: string): string => {
+    const label = key === undefined ? "" : `${JSON.stringify(key)}: `;
+    const last = container.children?.at(-1);
+    if (isOneLine(container)) return `${last ? ", " : ""}${label}${JSON.stringify(value)}`;
+    const base = lineIndent(container.offset);
+    const indent = (last && indentAt(last.offset)) ?? base + unit;
+    const lines = `${label}${JSON.stringify(value, null, unit)}`.replaceAll("\n", eol + indent);
+    if (last) return `,${eol}${indent}${lines}`;
+    const inside = text.slice(container.offset + 1, container.offset + container.length - 1);
+    return `${eol}${indent}${lines}${inside.includes("\n") ? "" : eol + base}`;
   };
+}
+
+/** Returns the offset for a new child: after the last child, or after the opening bracket. */
+function placeIn(container: Node): number {
+  const last = container.children?.at(-1);
+  return last ? last.offset + last.length : container.offset + 1;
 }
 
 /** Removes our values by their keys. Objects and lists that become empty stay. */
 function withoutValues(text: string, values: readonly OwnValue[]): string {
   let rest = text;
-  for (const own of values) {
-    for (;;) {
-      const found = nodeOf(rest, own);
-      if (found === undefined) break;
-      rest = withoutNode(rest, found);
-    }
-  }
+  for (const own of values)
+    for (let found = nodeOf(rest, own); found; found = nodeOf(rest, own)) rest = withoutNode(rest, found);
   return rest;
 }
 

@@ -2,7 +2,7 @@ import { type Dirent, readdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Agent } from "@espalier/agent";
-import { POLICY_NAMES, type PolicyName, type Session, sessionFolder } from "@espalier/engine";
+import { POLICY_NAMES, type Session, sessionFolder } from "@espalier/engine";
 import { labelsInForce, promptText, type Tree } from "@espalier/session-tree";
 import { anthropicModels } from "@espalier/summarizer";
 import { navigate } from "../commands/changes.ts";
@@ -13,11 +13,13 @@ import { entriesNamed, entryName, entryNamed, existing } from "../entry-referenc
 import { CommandError, nearest } from "../failure.ts";
 import { wrapWords } from "../markdown/markdown.ts";
 import { formatAge, formatChange, formatCount, formatMany } from "../numbers.ts";
+import { currentSettings } from "../opening.ts";
+import { given } from "../options.ts";
 import { cutToColumns, plainLine } from "../text.ts";
 import type { Chat } from "./chat.ts";
 import { EXTRACTIVE, isExtractive } from "./chat-drawing.ts";
 import type { Candidate, Completion } from "./chat-screen.ts";
-import { type ChatChoices, providerMessage, settingsFor } from "./conversation.ts";
+import { type ChatChoices, providerMessage } from "./conversation.ts";
 
 interface ChatCommand {
   name: string;
@@ -33,7 +35,6 @@ interface ChatCommand {
 
 /** Maximum number of lines of a view; a longer view shows its last lines. */
 const SHOWN = 200;
-const isPolicy = (name: string): name is PolicyName => (POLICY_NAMES as readonly string[]).includes(name);
 
 const ANSWERING = "An answer is still coming; wait for it, or abort it with Esc.";
 
@@ -224,10 +225,8 @@ function branchLines(chat: Chat): string[] {
   const { session } = chat;
   const { colours } = chat.shell;
   const found = session.branches().reverse();
-  listedBranches.set(
-    session,
-    found.map(({ leafId }) => leafId),
-  );
+  const ends = found.map(({ leafId }) => leafId);
+  listedBranches.set(session, ends);
   if (found.length === 0) return ["There is no branch yet; send a message first."];
   const lines = found.slice(0, BRANCHES).map(({ leafId, lastUserText, timestamp }, at) => {
     const label = session.getLabel(leafId);
@@ -261,10 +260,9 @@ async function goTo(chat: Chat, argument: string): Promise<void> {
   const options = {
     entryId,
     ...(summarize ? { summarize: true, ...chat.agent.summaries } : {}),
-    ...(focus ? { instructions: focus } : {}),
+    ...given({ instructions: focus || undefined }),
   };
-  const tokens = () => chat.agent.contextTokens;
-  const arrived = await navigate(session, options, { signal }, tokens).catch(
+  const arrived = await navigate(session, options, { signal }, () => chat.agent.contextTokens).catch(
     sayAborted(chat, "Navigation aborted, nothing was changed"),
   );
   if (!arrived) return;
@@ -306,10 +304,7 @@ const LISTED = 10;
 const OFFERED = 8;
 const SEARCHED = 5_000;
 
-/**
- * Returns labels without blanks and the newest entries that begin with the typed text; without a text, these labels and
- * the newest prompts.
- */
+/** Returns labels without blanks, and the newest entries (without a text: prompts), that begin with the typed text. */
 function offeredEntries({ session }: Chat, typed: string): Candidate[] {
   const { tree } = session;
   const labels = [...labelsInForce(tree)].flatMap(([id, { label }]) =>
@@ -368,7 +363,6 @@ function filesNamed(folder: string, typed: string): Candidate[] {
     .sort((a, b) => a.text.localeCompare(b.text));
 }
 
-/** Lists a folder; empty if it is missing or unreadable. */
 function readableFolder(folder: string): Dirent[] {
   try {
     return readdirSync(folder, { withFileTypes: true });
@@ -419,25 +413,24 @@ async function choosePolicy(chat: Chat, name: string): Promise<void> {
   const { agent, session } = chat;
   const names = POLICY_NAMES.join(", ");
   if (!name) return chat.say(`The policy is ${session.policy.name}\nThere are: ${names}`);
-  if (!isPolicy(name)) throw new CommandError("usage", `There is no policy ${name}; choose one of ${names}.`);
-  await choose(chat, { policy: name }, agent.model.modelId);
+  const policy = POLICY_NAMES.find((one) => one === name);
+  if (!policy) throw new CommandError("usage", `There is no policy ${name}; choose one of ${names}.`);
+  await choose(chat, { policy }, agent.model.modelId);
   chat.say(`The policy is ${chat.session.policy.name} until the end of this chat`);
 }
 
 /** Opens the session again with another choice. Throws first, if the settings exclude the choice for the model. */
 async function choose(chat: Chat, choice: ChatChoices, modelId: string): Promise<void> {
   const chosen = { ...chat.conversation.choices, ...choice };
-  await settingsFor(chat.shell, chosen, () => `anthropic/${modelId}`);
+  await currentSettings(chat.shell, () => `anthropic/${modelId}`, given({ policy: chosen.policy }));
   await chat.move(chat.session.file, chosen);
 }
 
-/** Cuts a long view to its last lines. */
 function newest(lines: readonly string[]): string {
   const left = lines.length - SHOWN;
   return (left > 0 ? [`… ${left} lines above`, ...lines.slice(-SHOWN)] : lines).join("\n");
 }
 
-/** Description of the keys, for the help. */
 const KEYS = [
   "Esc or Ctrl-C aborts the answer; messages that you send during an answer wait in a queue.",
   "Alt-Enter, Shift-Enter (if the terminal reports it), or \\ and Enter begin a new line.",
@@ -470,10 +463,8 @@ export async function runChatCommand(chat: Chat, line: string): Promise<void> {
   if (!command && chat.session.commands.some((one) => one.name === name))
     return chat.session.runCommand(name, argument.trim(), chat.signal);
   if (!command) {
-    const near = nearest(
-      name,
-      CHAT_COMMANDS.map((one) => one.name),
-    );
+    const names = CHAT_COMMANDS.map((one) => one.name);
+    const near = nearest(name, names);
     const meant = near === undefined ? "" : ` Did you mean /${near}?`;
     return chat.say(`There is no command /${plainLine(name)}; /help lists them.${meant}`);
   }

@@ -44,9 +44,7 @@ export class ChatDrawing {
   readonly #activities = new Map<Owner, Activity>();
   #timer: NodeJS.Timeout | undefined;
   #turn = 0;
-  /**
-   * True while a compaction runs that the user started. Its result is then printed by the command, not by the event.
-   */
+  /** True while a compaction runs that the user started: then its command prints the result, not its event. */
   isCompactingByHand = false;
 
   constructor(screen: ChatScreen, colours: Colours, conversation: Conversation) {
@@ -89,15 +87,11 @@ export class ChatDrawing {
     this.refresh();
   }
 
-  /** Redraws the rows above the input line. */
   refresh(): void {
     this.#screen.show(this.rows());
   }
 
-  /**
-   * Returns the rows above the input line: the running answer, the activity, the waiting messages, the statuses of
-   * extensions, the footer.
-   */
+  /** Returns the rows above the input: running answer, activity, waiting messages, statuses of extensions, footer. */
   rows(): string[] {
     const { agent, session, statuses } = this.#conversation;
     const { dim, cyan } = this.#colours;
@@ -118,7 +112,6 @@ export class ChatDrawing {
     return [...(rows.length > 0 ? ["", ...rows] : []), ...below];
   }
 
-  /** Draws the changes of an event of the run. */
   draw(event: AgentEvent): void {
     this.#drawn[event.type]?.(event as never);
   }
@@ -164,10 +157,7 @@ export class ChatDrawing {
     },
   };
 
-  /**
-   * Shows the newest prompt, its answer, and the reason if the answer failed, so that the user knows the position in
-   * the conversation.
-   */
+  /** Shows the user's position in the conversation: the newest prompt, its answer, and the reason of a failure. */
   recall(): void {
     const { messages } = this.#conversation.session.context;
     const at = messages.findLastIndex(({ role }) => role === "user");
@@ -230,10 +220,7 @@ export class ChatDrawing {
   }
 }
 
-/**
- * Cost of a session in US dollars on all its branches. `of` reads only the entries that were appended since it was last
- * called.
- */
+/** Cost of a session in US dollars on all branches. `of` reads only the entries appended since its last call. */
 class SessionCost {
   #counted = 0;
   #total = 0;
@@ -270,7 +257,6 @@ function viewCall({ call, result }: EventOf<"tool_end">, colours: Colours): stri
   return result.isError ? colours.red(`✗ ${cutLine(line, CALL_WIDTH)}`) : colours.dim(`• ${line}`);
 }
 
-/** A call in one line: its name and its arguments. */
 function callLine({ name, arguments: given }: ToolCallBlock): string {
   const values = Object.entries(given ?? {}).map(
     ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
@@ -304,13 +290,12 @@ const STANDS: Readonly<Record<string, string>> = {
 /** Sentences for the user about the end of the last run. */
 export function viewState({ state: { state, openCalls }, queued }: Agent): string[] {
   const calls = openCalls.length === 1 ? "A tool call was" : `${openCalls.length} tool calls were`;
+  const waiting = formatMany(queued.length, "message");
   return [
     ...(state in STANDS ? [STANDS[state]!] : []),
     ...(openCalls.length > 0 ? [`${calls} interrupted; they are not retried automatically.`] : []),
     ...(queued.length > 0
-      ? [
-          `${formatMany(queued.length, "message")} in the queue; they are sent with your next one, or by /continue.`,
-        ]
+      ? [`${waiting} in the queue; they are sent with your next one, or by /continue.`]
       : []),
   ];
 }

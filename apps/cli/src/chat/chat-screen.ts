@@ -31,7 +31,6 @@ interface ChatScreenOptions {
   /** Returns the rows of `show` for the current size of the terminal. */
   rows(): readonly string[];
   onLine(text: string): void;
-  /** Called for Escape. */
   onEscape(): void;
   /** Called for Ctrl-C. */
   onInterrupt(): void;
@@ -65,10 +64,7 @@ export class ChatScreen {
   #asked: string | undefined;
   /** Width in columns of each drawn row, and the position of the cursor among them. */
   #drawn: { widths: readonly number[]; row: number; column: number } = { widths: [], row: 0, column: 0 };
-  /**
-   * Number of rows from the start of the chat to the end of the input. When they fill the screen, the input is at its
-   * bottom.
-   */
+  /** Rows from the start of the chat to the end of the input. When they fill the screen, the input is at its bottom. */
   #height = 0;
   #isOpen = true;
   #isEntered = false;
@@ -260,11 +256,10 @@ export class ChatScreen {
       return;
     }
     const width = Math.min(LISTED_WIDTH, Math.max(...candidates.map((one) => columnsOf(one.text))));
-    const listed = candidates.slice(0, LISTED).map(({ text: word, note = "" }) => {
-      return note === "" ? `  ${word}` : `  ${padToColumns(word, width)}  ${note}`;
-    });
-    const left = candidates.length - listed.length;
-    const rows = left > 0 ? [...listed, `  … ${left} more`] : listed;
+    const rows = candidates
+      .slice(0, LISTED)
+      .map(({ text: word, note = "" }) => `  ${padToColumns(word, width)}  ${note}`.trimEnd());
+    if (candidates.length > LISTED) rows.push(`  … ${candidates.length - LISTED} more`);
     this.#passing = rows.map(styledText);
   }
 
@@ -306,32 +301,23 @@ export class ChatScreen {
     this.#draw("", true);
   };
 
-  /**
-   * Writes `text` at the beginning of the redrawn rows, then these rows and the input below it.
-   *
-   * @param isMoved true: the terminal was resized, so the drawn rows may have moved
-   */
+  /** Writes `text`, then the redrawn rows and the input. `isMoved`: these rows may have moved, by a resize. */
   #draw(text: string, isMoved = false): void {
     if (!this.#isEntered) return;
     const { columns } = this;
     const { widths, row, column } = this.#drawn;
-    const up = widths.slice(0, row).reduce((sum, width) => sum + rowsOf(width, columns), 0);
+    const rowsIn = (drawn: readonly number[]) =>
+      drawn.reduce((sum, width) => sum + Math.max(1, Math.ceil(width / columns)), 0);
     const input = this.#isOpen
       ? inputRows(this.#field, columns, Math.max(1, this.#rows - SPARE_ROWS))
       : NO_INPUT;
     const passing = this.#passing.map((one) =>
-      columnsOf(unstyled(one)) < columns ? one : cutToColumns(unstyled(one), columns - 1),
+      widthOf(one) < columns ? one : cutToColumns(unstyled(one), columns - 1),
     );
     const room = Math.max(1, this.#rows - SPARE_ROWS - input.rows.length + 1 - passing.length);
     const below = [...this.#live.slice(-room), ...passing];
-    const said =
-      text === ""
-        ? 0
-        : text
-            .slice(0, -1)
-            .split("\n")
-            .reduce((sum, one) => sum + rowsOf(columnsOf(unstyled(one)), columns), 0);
-    const before = widths.reduce((sum, width) => sum + rowsOf(width, columns), 0);
+    const said = text === "" ? 0 : rowsIn(text.slice(0, -1).split("\n").map(widthOf));
+    const before = rowsIn(widths);
     const after = said + below.length + input.rows.length;
     const isFull = this.#height >= this.#rows;
     const gap = isFull && this.#isOpen && !isMoved ? Math.max(0, before - after) : 0;
@@ -340,13 +326,10 @@ export class ChatScreen {
     const cursorRow = drawn.length - input.rows.length + input.row;
     const back = drawn.length - 1 - cursorRow;
     const way = `\r${back > 0 ? `\u001b[${back}A` : ""}${input.column > 0 ? `\u001b[${input.column}C` : ""}`;
-    const start = `\r${up + Math.floor(column / columns) > 0 ? `\u001b[${up + Math.floor(column / columns)}A` : ""}\u001b[J`;
+    const up = rowsIn(widths.slice(0, row)) + Math.floor(column / columns);
+    const start = `\r${up > 0 ? `\u001b[${up}A` : ""}\u001b[J`;
     this.#output.write(`${UPDATE.begin}${start}${text}${drawn.join("\n")}${way}${UPDATE.end}`);
-    this.#drawn = {
-      widths: drawn.map((one) => columnsOf(unstyled(one))),
-      row: Math.max(0, cursorRow),
-      column: input.column,
-    };
+    this.#drawn = { widths: drawn.map(widthOf), row: Math.max(0, cursorRow), column: input.column };
   }
 }
 
@@ -363,10 +346,7 @@ const commonBeginning = (a: string, b: string): string => {
 /** Keys that delete text for Ctrl-Y. */
 const DELETING: ReadonlySet<string> = new Set(["ctrl-u", "ctrl-k", "ctrl-w", "alt-d", "alt-backspace"]);
 
-/**
- * Modes that report pasted text, and modifiers of Enter in kitty's and xterm's encoding. A terminal ignores modes that
- * it does not know.
- */
+/** Modes for pasted text, and for modifiers of Enter by kitty and xterm. A terminal ignores modes it does not know. */
 const MODES = {
   on: "\u001b[?2004h\u001b[>1u\u001b[>4;1m",
   off: "\u001b[>4;0m\u001b[<u\u001b[?2004l",
@@ -374,17 +354,12 @@ const MODES = {
 
 const CLEAR = "\u001b[2J\u001b[H";
 
-/** Number of rows that a line takes. */
-const rowsOf = (width: number, columns: number): number => Math.max(1, Math.ceil(width / columns));
-
 const unstyled = (text: string): string => text.replace(/\u001b\[[\d;]*m/g, "");
+const widthOf = (text: string): number => columnsOf(unstyled(text));
 
 const NO_INPUT = { rows: [] as string[], row: 0, column: 0 };
 
-/**
- * Lays out the input in rows, with the position of the cursor. Of a long input only the part around the cursor is
- * shown.
- */
+/** Lays out the input in rows, with the cursor's position. Of a long input only the part around the cursor is shown. */
 function inputRows({ text, at }: TextField, columns: number, most: number): typeof NO_INPUT {
   const width = Math.max(1, columns - 1 - PROMPT.length);
   const rows: string[] = [];

@@ -44,10 +44,7 @@ export async function runChat(shell: Shell, ref: string | undefined, choices: Ch
   await loop.ended;
 }
 
-/**
- * Log of a chat. Warnings are printed. An error is only kept as `reason`, because events of the agent and commands
- * report failures.
- */
+/** Log of a chat. Warnings are printed. An error is kept as `reason`, because events and commands report failures. */
 type ChatLog = NonNullable<OpenOptions["log"]> & { reason: string };
 
 /** A running chat: reads lines, runs prompts and commands, shows answers. */
@@ -68,10 +65,7 @@ export class Chat {
   readonly #keeping: NodeJS.Timeout;
   /** Received text of the running answer. */
   #received = "";
-  /**
-   * The running command. No answer begins during a command that runs alone, because such a command changes the
-   * conversation.
-   */
+  /** The running command. While one runs alone, no answer begins, because the command changes the conversation. */
   #command: { readonly controller: AbortController; isAlone: boolean } | undefined;
   /** Error that ended the chat. */
   #failure: unknown;
@@ -128,9 +122,7 @@ export class Chat {
     this.say(this.shell.colours.yellow(plainLine(sentence)));
   }
 
-  /**
-   * Asks the user a question of an extension. Resolves with the next line; undefined when the question was cancelled.
-   */
+  /** Asks a question of an extension. Resolves with the next line; undefined when the question was cancelled. */
   ask(question: string, signal: AbortSignal | undefined): Promise<string | undefined> {
     this.warn(question);
     return new Promise((resolve) => {
@@ -151,10 +143,7 @@ export class Chat {
     return answer !== undefined;
   }
 
-  /**
-   * Puts a text into the input line for editing. If the user has typed a text there since, the typed text stays, and
-   * the other one goes into the history.
-   */
+  /** Puts a text into the input for editing; if the user has typed another one since, into the history. */
   edit(text: string): void {
     if (this.#screen.restore(text) === "history") this.#sayOf("↑ brings it into the input", text);
   }
@@ -188,10 +177,7 @@ export class Chat {
     return this.#screen.isOpen;
   }
 
-  /**
-   * Continues in another session, or in this one with other choices. The current session is closed first. A failure
-   * ends the chat.
-   */
+  /** Closes the session; continues in another one, or in this one with other choices. A failure ends the chat. */
   async move(ref: string, choices: ChatChoices, why: "fork" | "reload" = "reload"): Promise<void> {
     this.#stopListening();
     this.drawing.idle();
@@ -272,10 +258,7 @@ export class Chat {
     return true;
   }
 
-  /**
-   * Handles Ctrl-C: cancels a question or aborts the current run and command, else clears the input, else leaves.
-   * Before the last two it asks.
-   */
+  /** Handles Ctrl-C: cancels a question, else aborts run and command, else asks, then clears the input or leaves. */
   #interrupt(): void {
     if (this.#abort()) return;
     const isTyped = this.#screen.draft !== "";

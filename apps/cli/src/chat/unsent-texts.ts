@@ -5,7 +5,6 @@ import { espalierHome, type Session } from "@espalier/engine";
 
 /** Texts of a chat that are not in its session. */
 export interface UnsentTexts {
-  /** Text in the input. */
   draft: string;
   /** Answer that the model is still writing. It is appended to the session when it is complete or aborted. */
   answer: string;
@@ -58,24 +57,17 @@ export class UnsentFile {
    */
   take(session: ChatSession): UnsentTexts {
     const found = this.#left(session).flatMap((file) => this.#read(file));
-    const texts = {
-      draft: found
-        .map(({ draft }) => draft)
-        .filter((draft) => draft.trim() !== "")
-        .join("\n\n"),
-      answer: found.findLast(({ answer }) => answer !== "")?.answer ?? "",
-    };
+    const drafts = found.map(({ draft }) => draft).filter((draft) => draft.trim() !== "");
+    const draft = drafts.join("\n\n");
     // The answer is shown once, so it is not kept.
-    this.keep(session, { draft: texts.draft, answer: "" });
+    this.keep(session, { draft, answer: "" });
     if (!this.#isBroken) for (const { file } of found) if (file !== this.#file) rmSync(file, { force: true });
-    return texts;
+    return { draft, answer: found.findLast(({ answer }) => answer !== "")?.answer ?? "" };
   }
 
   #left(session: ChatSession): string[] {
     try {
-      return filesOf(session)
-        .filter(({ pid }) => !isRunning(pid))
-        .map(({ file }) => file);
+      return filesOf(session).flatMap(({ file, pid }) => (isRunning(pid) ? [] : [file]));
     } catch (error) {
       this.#fail(error);
       return [];

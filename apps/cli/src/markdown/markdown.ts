@@ -2,7 +2,7 @@ import { graphemes } from "@espalier/session-tree";
 import { readMarkdown } from "@espalier/viewer/markdown";
 import type { Token } from "markdown-it";
 import wrapAnsi from "wrap-ansi";
-import type { Colours } from "../shell.ts";
+import type { Colours, Look } from "../shell.ts";
 import { columnsOf, padToColumns, plainLine, plainText } from "../text.ts";
 
 /** Minimum layout width in columns; a narrower terminal wraps the lines itself. */
@@ -16,14 +16,13 @@ const WIDEST = 120;
  * colours are off. Control sequences are removed first. A text that {@link readMarkdown} does not parse (over 200,000
  * characters, 300 ms, …) is shown unchanged.
  */
-export function renderMarkdown(text: string, { columns, colours }: MarkdownLook): string[] {
+export function renderMarkdown(text: string, { columns, colours }: Look): string[] {
   const look = { columns: Math.min(WIDEST, Math.max(NARROWEST, columns)), colours };
   const plain = plainText(text);
   const tokens = readMarkdown(plain);
   return tokens ? renderBlocks(nestedBlocks(tokens), look) : wrapText(plain, look.columns);
 }
 
-/** Nests the flat list of tokens as blocks. */
 function nestedBlocks(tokens: readonly Token[]): MarkdownBlock[] {
   const outermost: MarkdownBlock[] = [];
   const open = [outermost];
@@ -40,25 +39,16 @@ function nestedBlocks(tokens: readonly Token[]): MarkdownBlock[] {
 }
 
 /** Renders blocks one after another, separated by empty lines. */
-function renderBlocks(
-  blocks: readonly MarkdownBlock[],
-  look: MarkdownLook,
-  between: readonly string[] = [""],
-): string[] {
+function renderBlocks(blocks: readonly MarkdownBlock[], look: Look, between: readonly string[] = [""]) {
   return blocks.flatMap((block, at) => {
-    const lines = renderBlock(block, look);
+    const lines = BLOCKS[block.token.type]?.(block, look) ?? wrapText(block.token.content, look.columns);
     return at > 0 ? [...between, ...lines] : lines;
   });
 }
 
-function renderBlock(block: MarkdownBlock, look: MarkdownLook): string[] {
-  const render = BLOCKS[block.token.type];
-  return render ? render(block, look) : wrapText(block.token.content, look.columns);
-}
+type RenderBlock = (block: MarkdownBlock, look: Look) => string[];
 
-type RenderBlock = (block: MarkdownBlock, look: MarkdownLook) => string[];
-
-function code({ token }: MarkdownBlock, { columns, colours }: MarkdownLook): string[] {
+function code({ token }: MarkdownBlock, { columns, colours }: Look): string[] {
   const text = token.content.replace(/\n$/, "");
   if (!colours.isColorSupported)
     return [`\`\`\`${plainLine(token.info)}`, ...wrappedCode(text, columns), "```"];
@@ -113,10 +103,7 @@ const STYLES: Readonly<Record<string, (text: string, colours: Colours, token: To
   },
 };
 
-/**
- * Renders inline tokens without nested text. Their text is cleaned again, because escapes can produce control
- * characters.
- */
+/** Renders inline tokens without nested text. It is cleaned again, because escapes can produce control characters. */
 const LEAVES: Readonly<Record<string, (token: Token, colours: Colours) => string>> = {
   softbreak: () => "\n",
   hardbreak: () => "\n",
@@ -131,7 +118,6 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) 
 /** Minimum width of a table cell in columns. */
 const NARROWEST_CELL = 6;
 
-/** Separator of two cells. */
 const GAP = "  ";
 
 /** Renderers by kind of block; other kinds are shown unchanged. */
@@ -175,7 +161,7 @@ function renderInline(tokens: readonly Token[], colours: Colours): string {
 }
 
 /** Renders a table within the available columns; long cells are wrapped, the longest ones first. */
-function renderTable({ blocks }: MarkdownBlock, { columns, colours }: MarkdownLook): string[] {
+function renderTable({ blocks }: MarkdownBlock, { columns, colours }: Look): string[] {
   const rows = blocks.flatMap((part) => part.blocks);
   const cells = rows.map((row) =>
     row.blocks.map((cell) => renderInline(cell.blocks[0]?.token.children ?? [], colours)),
@@ -216,17 +202,9 @@ function rowLines(row: readonly string[], widths: readonly number[]): string[] {
   );
 }
 
-/** A block and its nested blocks. */
 interface MarkdownBlock {
   token: Token;
   blocks: MarkdownBlock[];
-}
-
-interface MarkdownLook {
-  /** Available columns. */
-  columns: number;
-  /** Colours; when they are off, the markup stays. */
-  colours: Colours;
 }
 
 /** Wraps a styled text between words if possible. */
@@ -338,10 +316,6 @@ function settledLength(text: string): number {
 /** Returns true for a block of code with its closing fence on a line of its own. */
 function isClosedFence(type: string, lines: readonly string[]): boolean {
   const fence = /^ {0,3}(`{3,}|~{3,})/.exec(lines[0] ?? "")?.[1];
-  return (
-    type === "fence" &&
-    fence !== undefined &&
-    lines.length > 1 &&
-    new RegExp(`^ {0,3}${fence[0]}{${fence.length},}[ \\t]*$`).test(lines.at(-1)!)
-  );
+  if (type !== "fence" || fence === undefined || lines.length === 1) return false;
+  return new RegExp(`^ {0,3}${fence[0]}{${fence.length},}[ \\t]*$`).test(lines.at(-1)!);
 }

@@ -28,10 +28,10 @@ import { describeEntry } from "../commands/tree.ts";
 import { previewEntry } from "../entry-preview.ts";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { formatBill, formatCount, formatMany, formatPrice, formatTime } from "../numbers.ts";
+import { given } from "../options.ts";
 import { cutLine, plainLine, titleOf as titleOfListed } from "../text.ts";
 import type { HostSessions, ReadSession, RequestMeta } from "./server.ts";
 
-/** Environment of a call. */
 interface ToolCall {
   sessions: HostSessions;
   meta: RequestMeta;
@@ -111,7 +111,7 @@ const search = tool({
     if (session !== undefined) {
       const listed = await sessions.list({ subAgents: true });
       const one = await sessions.read(session, meta, ({ ref }) => listed.find((each) => each.ref === ref));
-      const hits = one ? await hitsIn(sessions, one, query, start + MOST_HITS, signal) : [];
+      const hits = one ? await sessions.search(query, one, { limit: start + MOST_HITS, signal }) : [];
       const answer = new Answer(max_tokens, undefined, "\n");
       if (!one || hits.length <= start)
         return start > 0
@@ -131,7 +131,7 @@ const search = tool({
     const answer = new Answer(max_tokens);
     let at = start;
     for (; at < chosen.length; at++) {
-      const hits = await hitsIn(sessions, chosen[at]!, query, HITS_A_SESSION + 1, signal);
+      const hits = await sessions.search(query, chosen[at]!, { limit: HITS_A_SESSION + 1, signal });
       if (hits.length > 0 && !answer.add(viewHits(chosen[at]!, hits, sessions))) break;
     }
     if (answer.isEmpty)
@@ -145,23 +145,6 @@ const search = tool({
 
 /** Maximum number of hits of one session beyond the cursor. */
 const MOST_HITS = 200;
-
-/** Returns the first entries with all words; those found so far if the session is no longer readable. */
-async function hitsIn(
-  sessions: HostSessions,
-  session: ListedSession,
-  query: string,
-  limit: number,
-  signal: AbortSignal,
-): Promise<SearchHit[]> {
-  const hits: SearchHit[] = [];
-  try {
-    for await (const hit of sessions.search(query, session, { limit, signal })) hits.push(hit);
-  } catch (error) {
-    if (!(error instanceof EspalierError)) throw error;
-  }
-  return hits;
-}
 
 function headingOf(session: ListedSession, sessions: HostSessions): string {
   const where = sessions.isOfProject(session) ? "this project" : plainLine(session.cwd);
@@ -228,12 +211,11 @@ const read = sessionTool({
     max_tokens: maxTokens(2_000),
   }),
   run({ from, to, cursor }, read, answer) {
-    const at = cursor === undefined ? undefined : cursorIn(cursor, read);
-    const range = {
-      ...(from === undefined ? {} : { from: existingEntry(read, from) }),
-      ...(to === undefined ? {} : { to: existingEntry(read, to) }),
-      ...(at ? { cursor: at } : {}),
-    };
+    const range = given({
+      from: from === undefined ? undefined : existingEntry(read, from),
+      to: to === undefined ? undefined : existingEntry(read, to),
+      cursor: cursor === undefined ? undefined : cursorIn(cursor, read),
+    });
     // The heading and escapes make a text longer. Characters that are cut here are not in a later answer.
     let characters = answer.room;
     let { entries, next } = readEntries(read, { ...range, characters });
@@ -443,10 +425,7 @@ function numbersIn(cursor: string | undefined, ...first: [number, ...number[]]):
 /** Tokens of an answer that are not texts of a session. */
 const FRAME_TOKENS = 90;
 
-/**
- * An answer of limited size. All texts of a session are in one data block; outside of it are only sentences and numbers
- * of this program.
- */
+/** An answer of limited size: texts of a session in one data block, outside of it only our sentences and numbers. */
 export class Answer {
   readonly #parts: string[] = [];
   readonly #read: ReadSession | undefined;
