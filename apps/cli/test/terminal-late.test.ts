@@ -313,7 +313,7 @@ test("a list goes on when a session that was chosen in it cannot be opened", asy
     vi.spyOn(process, "stdout", "get").mockReturnValue(stdout as unknown as typeof process.stdout),
   ];
   try {
-    const left = openTerminal({ ...createShell([]), store }, {});
+    const left = openTerminal({ ...createShell([]), store });
     for (const stub of stubs) stub.mockRestore();
     await vi.waitFor(() => expect(shown()).toContain("1 session ·"), PATIENCE);
     stdin.write("\r");

@@ -36,7 +36,7 @@ export class Scratch {
   readonly effects: TerminalEffect[] = [];
 
   constructor(columns = 80, rows = 24) {
-    this.state = firstState({ columns, rows }, { now: THEN, isColoured: false });
+    this.state = firstState({ size: { columns, rows }, now: THEN, isColoured: false });
   }
 
   happen(...events: readonly TerminalEvent[]): this {

@@ -356,7 +356,7 @@ test("a long notice is wrapped to several lines, and the cursor stays visible", 
     expect(after.slice(-2).join(" ").replace(/\s+/g, " ").trim()).toBe(message);
     expect(scratch.screen).toMatch(/^▸● model 0\.6\.0/m);
     const row = scratch.screen.split("\n").findIndex((text) => text.includes("Plain lines it is"));
-    scratch.happen({ type: "click", column: 5, row });
+    scratch.happen({ type: "click", row });
     expect(scratch.screen).toMatch(/^▸● you {3}Plain lines it is/m);
   }
 });

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { existsSync, lstatSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Agent } from "@espalier/agent";
@@ -40,7 +41,7 @@ async function fileOf(shell: Shell, ref: string, program: Command): Promise<stri
   try {
     const named = await sessionNamed(shell.store, ref);
     const { header, ref: file } = await withLog(storeInUse(shell), named, (log) => log);
-    if (isFile && !header) await refuseForeign(ref);
+    if (isFile && !header) refuseForeign(ref);
     return file;
   } catch (error) {
     if (isFile) throw error;
@@ -104,22 +105,23 @@ function sessionsAt(shell: Shell, { folder: path, only }: ServedPlace): ViewerSe
   };
 }
 
-const untilInterrupted = (): Promise<void> =>
-  new Promise((end) => {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => end());
-  });
+const untilInterrupted = (): Promise<unknown> =>
+  Promise.race(["SIGINT", "SIGTERM"].map((signal) => once(process, signal)));
+
+/** Prints the address of a server, and closes the server when the user ends the command. */
+async function runServer(shell: Shell, server: { url: string; close(): Promise<void> }): Promise<void> {
+  await print(shell, { url: server.url }, [server.url]);
+  await shell.output.flush();
+  await untilInterrupted();
+  await server.close();
+}
 
 /**
  * Prints the answer to one prompt: on a terminal as rendered markdown, elsewhere as plain text; with `--json`, every
  * event of the run.
  * @throws CommandError `aborted`, or `model` if the model failed
  */
-async function answerOne(
-  shell: Shell,
-  ref: string | undefined,
-  choices: ChatChoices,
-  prompt: string,
-): Promise<void> {
+async function answerOne(shell: Shell, ref: string | undefined, choices: ChatChoices, prompt: string) {
   const { openConversation, providerMessage } = await import("../chat/conversation.ts");
   const { session, agent, address } = await openConversation(shell, ref, choices);
   const interrupt = () => agent.abort();
@@ -215,7 +217,7 @@ function answerOf(
   const sentence = `Espalier is ${state} in ${label}${isDone ? "; nothing was changed" : ""}.`;
   const told = isDone ? [] : notes;
   return {
-    value: { agent: name, files, notes: told, ...(diff ? { diff } : {}) },
+    value: { agent: name, files, notes: told, diff },
     lines: diff
       ? isDone
         ? ["Nothing would be changed."]
@@ -256,11 +258,7 @@ its holder read all sessions; ESPALIER_MCP_TOKEN sets it, so that the address st
       sessions.start();
       try {
         if (!http) return await serveOnStdio(sessions, untilInterrupted());
-        const server = await serveOverHttp(createHandler(sessions), { port, token });
-        await print(shell, { url: server.url }, [server.url]);
-        await shell.output.flush();
-        await untilInterrupted();
-        await server.close();
+        await runServer(shell, await serveOverHttp(createHandler(sessions), { port, token }));
       } finally {
         await sessions.close();
       }
@@ -298,7 +296,7 @@ export const interactiveCommands: readonly AddCommand[] = [
       }
       const { openTerminal } = await import("../terminal/open-terminal.ts");
       await askAboutProject(shell);
-      await openTerminal(shell, { ascii, ...(file === undefined ? {} : { ref: file }) });
+      await openTerminal(shell, file, ascii);
     },
   }),
   command({
@@ -358,11 +356,7 @@ the events of the run are printed, one a line; when their reader closes the pipe
     async run({ shell, options }, place) {
       const sessions = sessionsAt(shell, place === undefined ? {} : await placeNamed(shell, place));
       const { serveViewer } = await import("@espalier/viewer");
-      const server = await serveViewer({ ...options, sessions, page: VIEWER_PAGE });
-      await print(shell, { url: server.url }, [server.url]);
-      await shell.output.flush();
-      await untilInterrupted();
-      await server.close();
+      await runServer(shell, await serveViewer({ ...options, sessions, page: VIEWER_PAGE }));
     },
   }),
   sessionCommand({

@@ -18,7 +18,7 @@ import { CommandError } from "../failure.ts";
 import { DATE_LENGTH, formatCount, formatMany, formatTime } from "../numbers.ts";
 import { readySummarizer, sessionNamed, storeInUse, withLog } from "../opening.ts";
 import { startProgress } from "../progress.ts";
-import { printStep, printWrapped, type Shell } from "../shell.ts";
+import { type Look, printStep, printWrapped, type Shell } from "../shell.ts";
 import {
   columnsOf,
   cutToColumns,
@@ -29,28 +29,17 @@ import {
   projectOf,
 } from "../text.ts";
 
-/**
- * Returns the agents whose sessions `import` without arguments imports, and those with a folder that cannot be read.
- * @throws CommandError `not-found` if there are none
- */
-function foundAgents(): string[] {
+/** Returns the agents with sessions on this machine, or with an unreadable folder, which their import names. */
+export function foundAgents(): Set<string> {
   const agents = new Set<string>();
   for (const { agent } of foundSessions(process.env, (unreadable) => agents.add(unreadable)))
     agents.add(agent);
-  if (agents.size > 0) return [...agents];
-  throw new CommandError(
-    "not-found",
-    "Claude Code and Codex have no sessions on this machine; name a file or folder: `espalier import <path>`.",
-  );
+  return agents;
 }
 
 const isUnreadable = ({ issues }: ImportReport): boolean => issues.some(({ kind }) => kind === "unreadable");
 
-async function importAll(
-  shell: Shell,
-  what: string,
-  options: Pick<ImportOptions, "cwd" | "redact">,
-): Promise<ImportReport[]> {
+async function importAll(shell: Shell, what: string, options: Pick<ImportOptions, "cwd" | "redact">) {
   const summarize = summaryWriter(shell);
   const progress = startProgress(shell, `Import of ${what}`);
   const reports: ImportReport[] = [];
@@ -91,7 +80,7 @@ const TITLE_WIDTH = 60;
 const PROJECT_WIDTH = 14;
 
 /** Draws one line for one session: status, date, project, title, size. */
-function viewImport(report: ImportReport, { colours, columns }: Pick<Shell, "colours" | "columns">): string {
+function viewImport(report: ImportReport, { colours, columns }: Look): string {
   const { status, source, title, updatedAt, cwd, parent, entries, added, branches, compactions } = report;
   const word = status.padEnd(9);
   if (status === "skipped") return `${colours.yellow(word)} ${plainLine(source)}`;
@@ -122,10 +111,7 @@ function viewImport(report: ImportReport, { colours, columns }: Pick<Shell, "col
 const NARROWEST = 20;
 
 /** Report of a whole import: one line for each reason why content was changed or left out, then the totals. */
-function* viewImports(
-  reports: readonly ImportReport[],
-  { colours }: Pick<Shell, "colours">,
-): Generator<string> {
+function* viewImports(reports: readonly ImportReport[], { colours }: Pick<Shell, "colours">) {
   if (reports.some(({ status }) => status !== "unchanged")) yield "";
   const groups = groupIssues(reports);
   const known = groups.filter(({ kind }) => SAYS_NOTHING.has(kind));
@@ -145,10 +131,10 @@ function* viewImports(
 /** Names commands that show the imported sessions; empty when nothing was imported. */
 function nextCommand(reports: readonly ImportReport[]): string[] {
   const imported = reports.filter(({ added }) => added > 0);
-  const ids = [...new Set(imported.flatMap(({ sessionId }) => sessionId ?? []))];
-  if (ids.length === 0) return [];
-  return ids.length === 1
-    ? [`\`espalier open ${plainLine(ids[0]!)}\` shows it.`]
+  const [id, ...others] = new Set(imported.flatMap(({ sessionId }) => sessionId ?? []));
+  if (id === undefined) return [];
+  return others.length === 0
+    ? [`\`espalier open ${plainLine(id)}\` shows it.`]
     : ["`espalier` lists them, newest first; `espalier search <text>` finds a message."];
 }
 
@@ -185,16 +171,13 @@ function importTotals(reports: readonly ImportReport[]): string {
   const grown = all.filter(({ isNew, added }) => !isNew && added > 0);
   const unchanged = all.filter(({ added }) => added === 0);
   const skipped = reports.filter(({ status }) => status === "skipped").length;
-  const parts = [
-    ...(fresh.length > 0 ? [`${namesOf(fresh, "new session")} with ${entriesOf(fresh, "entries")}`] : []),
-    ...(grown.length > 0
-      ? [`${namesOf(grown, "session")} with ${entriesOf(grown, "added", "new entry")}`]
-      : []),
-    ...(unchanged.length > 0
-      ? [`${namesOf(unchanged, "session")} unchanged (${entriesOf(unchanged, "entries")})`]
-      : []),
-    ...(skipped > 0 ? [`${formatMany(skipped, "file")} skipped`] : []),
-  ];
+  const parts: string[] = [];
+  if (fresh.length > 0) parts.push(`${namesOf(fresh, "new session")} with ${entriesOf(fresh, "entries")}`);
+  if (grown.length > 0)
+    parts.push(`${namesOf(grown, "session")} with ${entriesOf(grown, "added", "new entry")}`);
+  if (unchanged.length > 0)
+    parts.push(`${namesOf(unchanged, "session")} unchanged (${entriesOf(unchanged, "entries")})`);
+  if (skipped > 0) parts.push(`${formatMany(skipped, "file")} skipped`);
   const files = reports.length > all.length + skipped ? `${formatMany(reports.length, "file")}: ` : "";
   return `${files}${parts.join(", ")}.`;
 }
@@ -209,16 +192,8 @@ function namesOf(sessions: readonly ImportedSession[], noun: string): string {
   ].join(" and ");
 }
 
-interface IssueGroup {
-  kind: string;
-  message: string;
-  lines: number;
-  files: number;
-}
-
-/** Merges equal issues of many files into one. */
-function groupIssues(reports: readonly ImportReport[]): IssueGroup[] {
-  const byMessage = new Map<string, IssueGroup>();
+function groupIssues(reports: readonly ImportReport[]) {
+  const byMessage = new Map<string, { kind: string; message: string; lines: number; files: number }>();
   for (const { issues } of reports) {
     for (const { kind, message, count, lines } of issues) {
       const key = `${kind} ${message}`;
@@ -231,10 +206,7 @@ function groupIssues(reports: readonly ImportReport[]): IssueGroup[] {
   return [...byMessage.values()];
 }
 
-/**
- * Returns whether two paths lead to the same existing place. Copying a folder to itself would duplicate each session
- * whose file has another name.
- */
+/** Returns whether two paths lead to one place. A folder copied to itself would get renamed sessions twice. */
 const isSameFolder = (from: string, to: string): boolean =>
   existsSync(from) && existsSync(to) && realpathSync(from) === realpathSync(to);
 
@@ -249,22 +221,13 @@ const copyOne = (shell: Shell, source: CopyPlace, ref: SessionRef, target: CopyP
     });
   });
 
-/**
- * Copies one session of several. An error of this session is printed, sets exit code 1, and does not stop the other
- * copies; any other error is thrown.
- */
-async function copyOrComplain(
-  shell: Shell,
-  source: CopyPlace,
-  ref: SessionRef,
-  target: CopyPlace,
-): Promise<void> {
+/** Copies one session of several. Its own error is printed, sets exit code 1, and does not stop the other copies. */
+async function copyOrComplain(shell: Shell, source: CopyPlace, ref: SessionRef, target: CopyPlace) {
   try {
     await copyOne(shell, source, ref, target);
   } catch (error) {
-    const isItsOwn = error instanceof EspalierError || (error as { code?: unknown }).code === "damaged";
-    if (!isItsOwn) throw error;
-    shell.complain((error as Error).message);
+    if (!(error instanceof EspalierError)) throw error;
+    shell.complain(error.message);
     shell.exitCode = 1;
   }
 }
@@ -344,7 +307,13 @@ Sources are only read. Importing again adds new entries.`,
     ],
     async run({ shell, options: { all = false, redact } }, what) {
       const reports: ImportReport[] = [];
-      for (const source of what.length === 0 ? foundAgents() : what) {
+      const sources = what.length === 0 ? [...foundAgents()] : what;
+      if (sources.length === 0)
+        throw new CommandError(
+          "not-found",
+          "Claude Code and Codex have no sessions on this machine; name a file or folder: `espalier import <path>`.",
+        );
+      for (const source of sources) {
         const isHere = what.length > 0 && !all && localAgents.some(({ agent }) => agent === source);
         const imported = await importAll(shell, source, {
           ...(isHere ? { cwd: process.cwd() } : {}),

@@ -9,6 +9,7 @@ import {
   recordedCost,
   totalWithRecorded,
 } from "@espalier/engine/reading";
+import { describeFound, foundSessions } from "@espalier/interop/node";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { FORMAT_VERSION, type SessionLog, type SessionStore, Tree, tipRows } from "@espalier/session-tree";
 import { subAgentCosts, sumOfBills } from "../commands/costs.ts";
@@ -25,13 +26,7 @@ import { type Frame, fitLine, fitLines, type Line, line, lineWidth, span } from 
 import { readInput } from "./screen/keys.ts";
 import { handleSignals, Screen } from "./screen/screen.ts";
 import { drawDialog } from "./state/dialog.ts";
-import {
-  firstState,
-  type SessionFacts,
-  type TabLines,
-  type TerminalEffect,
-  type TerminalState,
-} from "./state/state.ts";
+import { firstState, type TabLines, type TerminalEffect, type TerminalState } from "./state/state.ts";
 import { coveredAbove } from "./state/tree-cursor.ts";
 import { type TerminalEvent, update } from "./state/update.ts";
 import { firstModel, grownModel, type TreeModel, wholeModel } from "./tree/tree-model.ts";
@@ -40,13 +35,6 @@ import { sessionsHeading, viewSessions } from "./view/sessions.ts";
 import { contextLines, readContext, readPathUsage, type SubAgentUsage, usageLines } from "./view/tabs.ts";
 import { searchLine, treeHeading, viewTreeScreen } from "./view/tree.ts";
 
-interface TerminalOptions {
-  /** Session that is opened first; by default the list is shown. */
-  ref?: string;
-  /** True: draw with ASCII only. */
-  ascii?: boolean;
-}
-
 /** Milliseconds between two clock events. */
 const TICK = 1_000;
 
@@ -54,14 +42,14 @@ const TICK = 1_000;
 const FRAME = 16;
 
 /**
- * Opens the terminal's interface; resolves when the user quits. The state is changed and side effects are started here;
- * the rest of the terminal is pure.
+ * Opens the terminal's interface at the session `ref`, else at the list; resolves when the user quits. Only here the
+ * state is changed and side effects are started; the rest of the terminal is pure.
  */
-export async function openTerminal(shell: Shell, { ref, ascii = false }: TerminalOptions): Promise<void> {
+export async function openTerminal(shell: Shell, ref?: string, ascii = false): Promise<void> {
   const { stdin, stdout } = process;
   const isColoured = shell.colours.isColorSupported;
   const screen = new Screen(stdin, stdout, { colours: isColoured, ascii });
-  let state = firstState(screen.size, { now: Date.now(), isColoured });
+  let state = firstState({ size: screen.size, now: Date.now(), isColoured });
   let shownAt = 0;
   let drawing: NodeJS.Timeout | undefined;
   const draw = () => {
@@ -139,9 +127,10 @@ export function view(state: TerminalState): Frame {
   const heading = tree ? treeHeading(tree, size.columns) : sessionsHeading(state);
   const body = fitLines(tree ? viewTreeScreen(state, tree) : viewSessions(state), bodyHeight(state));
   if (dialog) return fitFrame(state, [heading, ...drawDialog(body, dialog, size.columns), footer(state)]);
-  const texts = noticeTexts(state);
-  const look = state.notice?.isError ? "error" : "label";
-  const foot = texts.length > 0 ? texts.map((text) => line(span(` ${text}`, look))) : [footer(state)];
+  const notice = noticeTexts(state).map((text) =>
+    line(span(` ${text}`, state.notice?.isError ? "error" : "label")),
+  );
+  const foot = notice.length > 0 ? notice : [footer(state)];
   const above = coveredAbove(state);
   const shown = body.slice(above, above + body.length - foot.length + 1);
   return fitFrame(state, [heading, ...shown, ...foot]);
@@ -159,7 +148,7 @@ function footer(state: TerminalState): Line {
     const seconds = Math.max(0, Math.round((now - work.started) / 1_000));
     const tokens = work.tokens > 0 ? `, ${formatMany(work.tokens, "token")}` : "";
     const end = work.isAborting ? "is being aborted …" : "Esc aborts it";
-    const detail = work.detail === "" ? "" : ` (${work.detail})`;
+    const detail = work.detail && ` (${work.detail})`;
     return line(span(` ${work.title}${detail} … ${seconds} s${tokens}  `, "label"), span(end, "dim"));
   }
   if (dialog?.field) return keys([dialog.hasLines ? "Ctrl-S" : "Enter", "confirm"], ["Esc", "cancel"]);
@@ -195,10 +184,9 @@ const keys = (...pairs: readonly (readonly [string, string])[]): Line => ({
 
 /** Draws as many keys as fit; help and quit, the last ones, are always shown. */
 function fitKeys(pairs: readonly [string, string][], columns: number): Line {
-  const last = pairs.slice(-2);
-  let first = pairs.slice(0, -2);
-  while (first.length > 0 && lineWidth(keys(...first, ...last)) > columns) first = first.slice(0, -1);
-  return keys(...first, ...last);
+  const shown = [...pairs];
+  while (shown.length > 2 && lineWidth(keys(...shown)) > columns) shown.splice(-3, 1);
+  return keys(...shown);
 }
 
 /** Milliseconds without a key before a search begins, so that a query is searched only when the user stops typing. */
@@ -237,7 +225,6 @@ export function listEffects(shell: Pick<Shell, "store">, dispatch: (event: Termi
         }
         await collect(listed(), TELLING, (sessions, isDone) => tell({ type: "sessions", sessions, isDone }));
         if (shell.store || Object.keys(filter).length > 0) return;
-        const { describeFound, foundSessions } = await import("@espalier/interop/node");
         tell({ type: "others", text: ownCount > 0 ? "" : describeFound(foundSessions()) });
       });
     },
@@ -273,12 +260,7 @@ export function listEffects(shell: Pick<Shell, "store">, dispatch: (event: Termi
  * Counts the branches of a session and its own cost, without calls that a fork copied. Undefined for a session that was
  * removed, and for one of more than 64 MB, or 2 MB in a store that has to send it.
  */
-async function factsOf(
-  store: SessionStore,
-  ref: string,
-  bytes: number,
-  signal: AbortSignal,
-): Promise<SessionFacts | undefined> {
+async function factsOf(store: SessionStore, ref: string, bytes: number, signal: AbortSignal) {
   const pause = pauses(signal);
   const log = await store.open({ file: ref }, "read").catch(goneSince);
   if (!log) return undefined;
@@ -321,17 +303,13 @@ export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) =>
   const finding = new LatestTask(dispatch);
   const looking = new LatestTask(dispatch);
   const failed = (error: unknown) => dispatch(failure(error));
+  /** The open session. While none is open, no effect reads it. */
   let current: OpenedSession | undefined;
   let unfollow = () => {};
   let refreshing: Promise<void> | undefined;
   /** Timer of the next refresh, and the earliest time of a refresh. */
   let growing: NodeJS.Timeout | undefined;
   let restedAt = 0;
-
-  const opened = (): OpenedSession => {
-    if (!current) throw new Error("No session is open.");
-    return current;
-  };
 
   const replace = async (session: OpenedSession | undefined): Promise<void> => {
     const before = current;
@@ -406,12 +384,8 @@ export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) =>
         const begun = firstModel(view);
         const session: OpenedSession = { log, model: begun };
         await replace(session);
-        const opened = {
-          type: "opened" as const,
-          ref: log.ref,
-          cwd: log.header?.cwd ?? "",
-          readOnly: whyReadOnly(log),
-        };
+        const cwd = log.header?.cwd ?? "";
+        const opened = { type: "opened" as const, ref: log.ref, cwd, readOnly: whyReadOnly(log) };
         const nobody = { name: "", isBilled: false };
         tell({ ...opened, writer: nobody, model: begun, entryId, editorText });
         if (begun.isPartial) session.model = await wholeModel(view, pauses(signal));
@@ -435,7 +409,7 @@ export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) =>
       finding.end();
       if (query === "") return;
       finding.begin(async (signal, tell) => {
-        const asked = { ...storeOf(shell), files: [opened().log.ref], limit: MOST_FOUND, signal };
+        const asked = { ...storeOf(shell), files: [current!.log.ref], limit: MOST_FOUND, signal };
         await collect(searchSessions(query, asked), TELLING_FOUND, (hits, isDone) =>
           tell({ type: "found", query, entryIds: hits.map(({ entryId }) => entryId), isDone }),
         );
@@ -444,7 +418,7 @@ export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) =>
     "read-tab"({ tab, row }) {
       looking.begin(async (signal, tell) => {
         const show = (lines: TabLines) => tell({ type: "tab", tab, row, lines });
-        const session = opened();
+        const session = current!;
         const { tree } = session.model;
         if (tab === "context") {
           const context = readContext(tree, tree.idAt(row));
@@ -458,7 +432,7 @@ export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) =>
       }, PASSING);
     },
     compare({ a, b }) {
-      dispatch({ type: "compared", comparison: compareBranches(opened().model.tree, a, b) });
+      dispatch({ type: "compared", comparison: compareBranches(current!.model.tree, a, b) });
     },
   };
   return { performers, refresh };

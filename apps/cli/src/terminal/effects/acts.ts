@@ -3,7 +3,7 @@ import { basename } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import type { ActOptions, Session } from "@espalier/engine";
 import { exportSession } from "@espalier/interop";
-import type { ImportOptions } from "@espalier/interop/node";
+import { continueSession, type ImportOptions, importSessions, localAgents } from "@espalier/interop/node";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type Change,
@@ -16,9 +16,12 @@ import {
   rename,
   revert,
 } from "../../commands/changes.ts";
+import { viewContinued } from "../../commands/export.ts";
+import { foundAgents } from "../../commands/transfer.ts";
 import { failureOf } from "../../failure.ts";
 import { formatChange, formatMany } from "../../numbers.ts";
 import { type SessionUse, storeInUse, withSession } from "../../opening.ts";
+import { given } from "../../options.ts";
 import type { Shell } from "../../shell.ts";
 import { writeExport } from "../../write-export.ts";
 import type { Question } from "../state/state.ts";
@@ -88,7 +91,7 @@ export function actEffects(
 
   const performers: Performers<"act" | "plan" | "export" | "continue" | "import" | "abort" | "answer"> = {
     act({ act, onBusy }) {
-      const globals = { ...shell.globals, ...(onBusy ? { onBusy } : {}) };
+      const globals = { ...shell.globals, ...given({ onBusy }) };
       begin(async (signal) => {
         try {
           const outcome = await carryOutAct({ ...shell, globals }, open.ref(), act, {
@@ -107,14 +110,14 @@ export function actEffects(
         }
       });
     },
-    plan({ instructions }) {
+    plan() {
       begin(async (signal) => {
         const plan = await withSession(shell, "plan", open.ref(), async (session) =>
           session.planCompaction(),
         );
         // After an abort, no dialog opens: it would receive the user's next key.
         signal.throwIfAborted();
-        dispatch({ type: "planned", plan, ...(instructions === undefined ? {} : { instructions }) });
+        dispatch({ type: "planned", plan });
       });
     },
     export({ entryId, format }) {
@@ -133,10 +136,6 @@ export function actEffects(
     continue({ entryId, agent }) {
       begin(() =>
         withSession(shell, "read", open.ref(), async (session) => {
-          const [{ continueSession }, { viewContinued }] = await Promise.all([
-            import("@espalier/interop/node"),
-            import("../../commands/export.ts"),
-          ]);
           const own = session.header?.cwd ?? "";
           const isGone = !existsSync(own);
           const cwd = isGone ? process.cwd() : own;
@@ -150,13 +149,10 @@ export function actEffects(
     // Imports sessions of other agents from this machine. An aborted import keeps the entries that it has written.
     import() {
       begin(async (signal) => {
-        const { foundSessions, importSessions, localAgents } = await import("@espalier/interop/node");
         const entries = new Map<string, number>();
         const unreadable = new Set<string>();
-        const agents = new Set<string>();
         try {
-          // The import of an agent names its folder that cannot be read.
-          for (const { agent } of foundSessions(process.env, (one) => agents.add(one))) agents.add(agent);
+          const agents = foundAgents();
           for (const { agent, title } of localAgents.filter((one) => agents.has(one.agent))) {
             const onProgress: ImportOptions["onProgress"] = ({ index, total }) =>
               dispatch({ type: "progress", detail: `${title}, file ${index + 1} of ${total}` });
@@ -194,10 +190,7 @@ export function actEffects(
   };
 }
 
-/**
- * Result of an import in one notice: the number of sessions and of new entries, the first place that cannot be read,
- * and the number of other such places.
- */
+/** Notice about an import: sessions, new entries, the first place that cannot be read, the number of the others. */
 function importedMessage(entries: ReadonlyMap<string, number>, [problem, ...others]: string[]): string {
   if (entries.size === 0 && problem === undefined)
     return "Claude Code and Codex have no sessions on this machine; `espalier import <path>` imports a file or folder.";
@@ -214,24 +207,17 @@ function importedMessage(entries: ReadonlyMap<string, number>, [problem, ...othe
  *
  * @throws EspalierError `busy` with its holder, and errors of the engine; in both cases nothing has changed
  */
-function carryOutAct(
-  shell: Shell,
-  ref: string,
-  { name, ...given }: Act,
-  options: ActOptions,
-): Promise<Change> {
+function carryOutAct(shell: Shell, ref: string, { name, ...fields }: Act, options: ActOptions) {
   const { use, run }: ActShape = ACTS[name];
   return withSession(shell, use, ref, async (session) => {
-    const change = await run(session, given as never, options);
+    const change = await run(session, fields as never, options);
     return session.file === ref ? change : { ref: session.file, ...change };
   });
 }
 
-/** A change of a session. */
 interface ActShape {
   /** Name of the act while it runs, such as `forking`. */
   title: string;
-  /** Purpose for which the session is opened. */
   use: SessionUse;
   run: (session: Session, given: never, options: ActOptions) => Promise<Change>;
 }

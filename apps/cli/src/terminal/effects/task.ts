@@ -18,10 +18,7 @@ export const failure = (error: unknown, wasWork = false): TerminalEvent => ({
   wasWork,
 });
 
-/**
- * Runs work of one kind, of which only the latest is needed: new work aborts the running work, which then reports
- * nothing.
- */
+/** Runs work of one kind, of which only the latest is needed: it aborts the work before, which then reports nothing. */
 export class LatestTask {
   readonly #dispatch: (event: TerminalEvent) => void;
   readonly #isWork: boolean;
@@ -69,10 +66,7 @@ export class LatestTask {
 /** Milliseconds of work before keys are handled again. */
 const SLICE = 8;
 
-/**
- * Function that long work calls often. After every 8 ms of work it waits until keys were handled, and then throws if
- * the work was aborted.
- */
+/** Function that long work calls often: after 8 ms of work it lets keys be handled, then throws if work was aborted. */
 export type Pause = () => Promise<void>;
 
 export function pauses(signal?: AbortSignal): Pause {
@@ -85,9 +79,7 @@ export function pauses(signal?: AbortSignal): Pause {
   };
 }
 
-/**
- * Collects items. Reports all items so far when one arrives, at most once per `interval` milliseconds, and at the end.
- */
+/** Collects items. Reports all so far when one arrives, at most once per `interval` milliseconds, and at the end. */
 export async function collect<Item>(
   items: AsyncIterable<Item>,
   interval: number,
@@ -107,17 +99,8 @@ export async function collect<Item>(
 /** Milliseconds between two checks of a log. A log in a store, and some files, cannot be watched. */
 const LOOK = 1_000;
 
-/**
- * Error codes of a file that cannot be watched: too many watchers, no support, no file, no permission. The timer
- * replaces the watcher.
- */
-const UNWATCHED: ReadonlySet<string | undefined> = new Set([
-  "ENOSPC",
-  "EMFILE",
-  "ENOSYS",
-  "ENOENT",
-  "EACCES",
-]);
+/** Errors of a file that cannot be watched: too many watchers, no support, no file, no right. The timer remains. */
+const UNWATCHED = /^(ENOSPC|EMFILE|ENOSYS|ENOENT|EACCES)$/;
 
 /** Calls `look` every second, and at each change of a log that is a file; returns a function that stops this. */
 export function followLog({ ref }: Pick<SessionLog, "ref">, look: () => void): () => void {
@@ -135,7 +118,7 @@ function watchFile(file: string, look: () => void): FSWatcher | undefined {
     watcher.on("error", () => watcher.close());
     return watcher;
   } catch (error) {
-    if (!UNWATCHED.has((error as NodeJS.ErrnoException).code)) throw error;
+    if (!UNWATCHED.test((error as NodeJS.ErrnoException).code ?? "")) throw error;
     return undefined;
   }
 }

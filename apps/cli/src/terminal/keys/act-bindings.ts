@@ -4,6 +4,7 @@ import { cacheSentence } from "@espalier/engine/reading";
 import { jsonText } from "@espalier/jsonl-stream";
 import { message, messageText, pathOf, promptText } from "@espalier/session-tree";
 import { actName } from "../../entry-preview.ts";
+import { given } from "../../options.ts";
 import { ACTS, type Act } from "../effects/acts.ts";
 import { line, span } from "../screen/frame.ts";
 import { CANCEL, openDialog, openField } from "../state/dialog.ts";
@@ -30,7 +31,7 @@ export function begin(state: TerminalState, title: string, started: TerminalEffe
 export const beginAct = (state: TerminalState, act: Act, onBusy?: "fork" | "share"): TerminalState => {
   const choice = onBusy ?? state.tree?.onBusy;
   const begun = withTree(state, (tree) => ({ ...tree, awaits: tree.cursor }));
-  return begin(begun, ACTS[act.name].title, { type: "act", act, ...(choice ? { onBusy: choice } : {}) });
+  return begin(begun, ACTS[act.name].title, { type: "act", act, ...given({ onBusy: choice }) });
 };
 
 /** Asks about a session that another program writes. */
@@ -57,10 +58,7 @@ export function askBusy(state: TerminalState, act: Act, holder: string): Termina
   ]);
 }
 
-/**
- * Makes the function of a key that begins work at the selected entry. While other work runs, and without an entry, the
- * key only shows a message.
- */
+/** Makes the function of a key that begins work at the entry; without one, or during other work, it shows a message. */
 const begins =
   (run: (state: TerminalState, tree: TreeState, entryId: string) => TerminalState): ActBinding["run"] =>
   (state, tree) => {
@@ -69,10 +67,7 @@ const begins =
     return entryId === undefined ? say(state, "There is no entry here.", true) : run(state, tree, entryId);
   };
 
-/**
- * Makes the function of a key that changes the session, with the limits of {@link begins}. In a read-only session the
- * key only shows the reason.
- */
+/** Makes the function of a key that changes the session, like {@link begins}. If it is read-only, shows the reason. */
 const changes = (run: Parameters<typeof begins>[0]): ActBinding["run"] =>
   begins((state, tree, entryId) =>
     tree.readOnly === undefined ? run(state, tree, entryId) : say(state, tree.readOnly, true),
@@ -84,9 +79,6 @@ const idAtCursor = ({ cursor, view }: TreeState): string | undefined =>
 /** Returns the end of the branch that a row represents. The first row of a side branch represents the whole branch. */
 const branchAt = ({ view: { model } }: TreeState, row: number): string =>
   model.tree.idAt(branchMeantBy(model, row));
-
-const entryAtCursor = ({ cursor, view }: TreeState) =>
-  cursor < 0 ? undefined : view.model.tree.entryAt(cursor);
 
 /** Makes a choice that has a summary written. It asks once more when the summary is billed. */
 function withSummary(
@@ -103,9 +95,9 @@ function withSummary(
 
 /** Makes the answer that asks for the focus of a summary. */
 export const withFocus =
-  (accept: (state: TerminalState, instructions: string) => TerminalState, before?: string) =>
+  (accept: (state: TerminalState, instructions: string) => TerminalState) =>
   (state: TerminalState): TerminalState =>
-    openField(state, "What should the summary focus on?", textField(before), accept);
+    openField(state, "What should the summary focus on?", textField(), accept);
 
 /** Maximum number of entries of a session whose cache forecast is computed while a key is handled. */
 const ROWS_FORECAST = 20_000;
@@ -246,9 +238,9 @@ const mark: ActBinding["run"] = (state, tree) => ({
   tree: { ...tree, mark: tree.mark === tree.cursor || tree.cursor < 0 ? undefined : tree.cursor },
 });
 
-const copy: ActBinding["run"] = (state, tree) => {
-  const entry = entryAtCursor(tree);
-  if (!entry) return say(state, "There is nothing to copy.", true);
+const copy: ActBinding["run"] = (state, { cursor, view }) => {
+  if (cursor < 0) return say(state, "There is nothing to copy.", true);
+  const entry = view.model.tree.entryAt(cursor);
   const said = message.is(entry) ? messageText(entry.message) : undefined;
   const { summary } = entry as { summary?: unknown };
   const text = said ?? (typeof summary === "string" ? summary : jsonText(entry, 2));
@@ -308,11 +300,7 @@ const about: ActBinding["run"] = (state, tree) => {
 };
 
 /** Shows the command that continues a session in another agent, after the agent's file was written. */
-export function showContinued(
-  state: TerminalState,
-  lines: readonly string[],
-  command: string | null,
-): TerminalState {
+export function showContinued(state: TerminalState, lines: readonly string[], command: string | null) {
   const run = (closed: TerminalState) =>
     effect(closed, { type: "copy", text: command ?? "", what: "the command" });
   const copyIt: Choice = { key: "y", title: "copy the command", run };
@@ -320,10 +308,7 @@ export function showContinued(
   return openDialog(state, "Continue in another agent", lines, choices);
 }
 
-/**
- * Keys of acts in the order of the help: keys that change a session, mark, compare, copy, export, or describe the
- * session.
- */
+/** Keys in the order of the help: they change a session, mark, compare, copy, export, or describe the session. */
 export const ACT_BINDINGS: readonly ActBinding[] = [
   {
     keys: ["g"],
@@ -362,7 +347,6 @@ export interface Binding<Shown> {
   keys: readonly string[];
   /** Keys as the help shows them. Default: the first one. Empty: not in the help. */
   shown?: string;
-  /** Description for the help. */
   title: string;
   /** One or two words for the bottom line; keys without a hint are only in the help. */
   hint?: string;
@@ -383,20 +367,16 @@ export function movingBindings<Shown>(
   move: (state: TerminalState, shown: Shown, by: number) => TerminalState,
 ): Binding<Shown>[] {
   const by =
-    (distance: number): Binding<Shown>["run"] =>
+    (count: number, unit: typeof page = () => 1): Binding<Shown>["run"] =>
     (state, shown) =>
-      move(state, shown, distance);
-  const pages =
-    (sign: 1 | -1): Binding<Shown>["run"] =>
-    (state, shown) =>
-      move(state, shown, sign * page(state));
+      move(state, shown, count * unit(state));
   return [
     { keys: ["up", "k"], shown: "↑ k", title: "up", run: by(-1) },
     { keys: ["down", "j"], shown: "↓ j", title: "down", run: by(1) },
     { keys: ["wheel-up"], shown: "wheel", title: "up and down", run: by(-3) },
     { keys: ["wheel-down"], shown: "", title: "", run: by(3) },
-    { keys: ["pageup", "ctrl-b"], shown: "PgUp", title: "a screen up", run: pages(-1) },
-    { keys: ["pagedown", "ctrl-f"], shown: "PgDn", title: "a screen down", run: pages(1) },
+    { keys: ["pageup", "ctrl-b"], shown: "PgUp", title: "a screen up", run: by(-1, page) },
+    { keys: ["pagedown", "ctrl-f"], shown: "PgDn", title: "a screen down", run: by(1, page) },
     { keys: ["home", "<"], shown: "Home <", title: "to the beginning", run: by(Number.NEGATIVE_INFINITY) },
     { keys: ["end", ">"], shown: "End >", title: "to the end", run: by(Number.POSITIVE_INFINITY) },
   ];

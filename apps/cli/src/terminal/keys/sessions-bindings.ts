@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from "commander";
 import { wrapText } from "../../markdown/markdown.ts";
 import { parseSince, parseUntil } from "../../numbers.ts";
+import { given } from "../../options.ts";
 import { projectOf } from "../../text.ts";
 import { EMPTY, type Line, line, span } from "../screen/frame.ts";
 import { openDialog, openField } from "../state/dialog.ts";
@@ -37,6 +38,7 @@ const openHere: SessionsBinding["run"] = (state, sessions) => {
     ? effect(state, { type: "open", ref: row.session.ref })
     : effect(state, { type: "open", ref: row.hit.file, entryId: row.hit.entryId });
 };
+
 /** Lists the sessions again from the beginning, and repeats a running search. */
 export function listAgain(state: TerminalState, sessions: SessionsState): TerminalState {
   const { filter, query } = sessions;
@@ -55,10 +57,7 @@ function askFilter(state: TerminalState, sessions: SessionsState): TerminalState
   const set = (
     closed: TerminalState,
     changed: { readonly [Name in keyof SessionFilter]: SessionFilter[Name] | undefined },
-  ): TerminalState => {
-    const all = Object.entries({ ...filter, ...changed }).filter(([, value]) => value !== undefined);
-    return listAgain(closed, { ...closed.sessions, filter: Object.fromEntries(all) });
-  };
+  ) => listAgain(closed, { ...closed.sessions, filter: given({ ...filter, ...changed }) });
   const askTime =
     (name: "since" | "until", title: string, parse: (text: string) => Date) => (closed: TerminalState) =>
       openField(
@@ -150,22 +149,11 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
 ];
 
 /** Keys that act on the list also during a search. */
-const LIST_KEYS: ReadonlySet<string> = new Set([
-  "up",
-  "down",
-  "pageup",
-  "pagedown",
-  "wheel-up",
-  "wheel-down",
-  "enter",
-]);
+const LIST_KEYS = /^(up|down|pageup|pagedown|wheel-up|wheel-down|enter)$/;
 
-/**
- * Handles a key during a search: Escape ends the search, and other keys edit the query. Undefined without a search, and
- * for a key that acts on the list.
- */
+/** Handles a key while a query is typed; Escape ends the search. Undefined without a query, and for keys of lists. */
 export function searchKey(state: TerminalState, sessions: SessionsState, key: string) {
-  if (!sessions.query || LIST_KEYS.has(key)) return undefined;
+  if (!sessions.query || LIST_KEYS.test(key)) return undefined;
   if (key === "escape" || key === "ctrl-c") {
     const ended = moveInList(state, { ...sessions, query: undefined, hits: [], isSearching: false }, 0);
     return effect({ ...state, sessions: ended }, { type: "search", query: "", filter: sessions.filter });
@@ -213,12 +201,7 @@ export const GENERAL_BINDINGS: readonly Binding<TerminalState>[] = [
     hint: "back",
     run: back,
   },
-  {
-    keys: ["?", "f1"],
-    title: "list all keys",
-    hint: "help",
-    run: help,
-  },
+  { keys: ["?", "f1"], title: "list all keys", hint: "help", run: help },
   {
     keys: ["ctrl-z"],
     shown: "Ctrl-Z",
@@ -231,18 +214,10 @@ export const GENERAL_BINDINGS: readonly Binding<TerminalState>[] = [
     title: "draw the screen again",
     run: (state) => effect(state, { type: "redraw" }),
   },
-  {
-    keys: ["q", "ctrl-c"],
-    title: "quit",
-    hint: "quit",
-    run: (state) => effect(state, { type: "quit" }),
-  },
+  { keys: ["q", "ctrl-c"], title: "quit", hint: "quit", run: (state) => effect(state, { type: "quit" }) },
 ];
 
-/**
- * Handles a key that has the same function on every screen; undefined for other keys. During work, Ctrl-C aborts the
- * work.
- */
+/** Handles a key with the same function on every screen; undefined for others. During work, Ctrl-C aborts the work. */
 export function generalKey(state: TerminalState, key: string) {
   if (key === "ctrl-c" && state.work) return back(state);
   return bindingOf(GENERAL_BINDINGS, key)?.run(state, state);

@@ -1,6 +1,6 @@
 import { formatCount, formatMany } from "../../numbers.ts";
 import { frameText } from "../screen/frame.ts";
-import { effect, say, type TerminalState, type TreeState } from "../state/state.ts";
+import { effect, say, type TerminalState, type TreeSearch, type TreeState } from "../state/state.ts";
 import { editText, textField } from "../state/text-field.ts";
 import {
   cursorPosition,
@@ -123,7 +123,7 @@ export const endSearch = (state: TerminalState, tree: TreeState): TerminalState 
 export function typeSearch(
   state: TerminalState,
   tree: TreeState,
-  search: NonNullable<TreeState["search"]>,
+  search: TreeSearch,
   key: string,
 ): TerminalState {
   if (key === "escape" || key === "ctrl-c") {
@@ -131,19 +131,13 @@ export function typeSearch(
     return endSearch(state, from < 0 ? tree : reveal(state, tree, from));
   }
   if (key === "enter")
-    return tree.query === ""
-      ? endSearch(state, tree)
-      : toHit({ ...state, tree: { ...tree, search: undefined } }, { ...tree, search: undefined }, 0);
+    return tree.query === "" ? endSearch(state, tree) : toHit(state, { ...tree, search: undefined }, 0);
   if (key === "down" || key === "up") return toHit(state, tree, key === "down" ? 1 : -1);
   return searchTree(state, tree, { ...search, field: editText(search.field, key) });
 }
 
 /** Returns the tree during a search for another text. */
-export function searchTree(
-  state: TerminalState,
-  tree: TreeState,
-  search: NonNullable<TreeState["search"]>,
-): TerminalState {
+export function searchTree(state: TerminalState, tree: TreeState, search: TreeSearch): TerminalState {
   const query = search.field.text.trim() === "" ? "" : search.field.text;
   if (query === tree.query) return { ...state, tree: { ...tree, search } };
   return effect({ ...state, tree: { ...tree, search, query, hits: [] } }, { type: "find", query });
@@ -153,10 +147,7 @@ export function searchTree(
 const foundPositions = ({ hits, view }: TreeState): number[] =>
   hits.map((row) => positionOf(view.model, row)).filter((position) => position >= 0);
 
-/**
- * Position of the cursor among the hits: `3 of 17`; `17 places` if the cursor is on no hit, `nothing found` without
- * hits.
- */
+/** Cursor among the hits: `3 of 17`; `17 places` if it is on no hit, `nothing found` without hits. */
 export function hitCount(tree: TreeState): string {
   const found = foundPositions(tree);
   if (found.length === 0) return "nothing found";
@@ -174,10 +165,7 @@ export function toFirstHit(state: TerminalState, tree: TreeState): TreeState {
   return to === undefined ? tree : showMatch(state, reveal(state, tree, to));
 }
 
-/**
- * Moves to the next or previous hit, and continues at the other end. With 0, stays at a hit, else moves to the next.
- * Without a hit, shows a message.
- */
+/** Moves to the next or previous hit, around the end; with 0, stays at a hit, else moves to the next. */
 export function toHit(state: TerminalState, tree: TreeState, direction: 1 | 0 | -1): TerminalState {
   const found = foundPositions(tree);
   if (found.length === 0)
@@ -186,12 +174,10 @@ export function toHit(state: TerminalState, tree: TreeState, direction: 1 | 0 | 
       tree.query === "" ? "There is no search; / starts one." : `No entry contains ${tree.query}.`,
     );
   const at = cursorPosition(tree);
-  const isThere = direction === 0 && found.includes(at);
-  const to = isThere
-    ? at
-    : direction < 0
+  const to =
+    direction < 0
       ? (found.findLast((position) => position < at) ?? found.at(-1)!)
-      : (found.find((position) => position > at) ?? found[0]!);
+      : (found.find((position) => (direction === 0 ? position >= at : position > at)) ?? found[0]!);
   const told = `Place ${formatCount(found.indexOf(to) + 1)} of ${formatCount(found.length)} with ${tree.query} · n next, N previous, Esc ends the search`;
   const moved = showMatch(state, reveal(state, tree, to));
   return say({ ...state, tree: { ...moved, awaits: moved.cursor } }, told);

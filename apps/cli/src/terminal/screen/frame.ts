@@ -17,7 +17,6 @@ export type Style =
   | "error"
   | "cursor";
 
-/** A part of a line. */
 export interface Span {
   text: string;
   style: Style;
@@ -25,7 +24,6 @@ export interface Span {
   isSelected?: boolean;
 }
 
-/** One line of a screen. */
 export interface Line {
   spans: readonly Span[];
   /** Width in columns, if known, so that a fitted line is not measured again. */
@@ -81,21 +79,13 @@ export function fitLines(lines: readonly Line[], height: number): Line[] {
 }
 
 /** Joins two columns of lines, with `between` between them. The result has as many lines as `left`. */
-export function beside(
-  left: readonly Line[],
-  leftColumns: number,
-  between: Span,
-  right: readonly Line[],
-): Line[] {
+export function beside(left: readonly Line[], leftColumns: number, between: Span, right: readonly Line[]) {
   return left.map((one, at) => ({
     spans: [...fitLine(one, leftColumns).spans, between, ...(right[at]?.spans ?? [])],
   }));
 }
 
-/**
- * Returns one line of this width with two parts at its ends. If they do not fit, the line is wider: one space is
- * between them.
- */
+/** Returns a line of this width with two parts at its ends. If they do not fit, it is wider: one space is between. */
 export function alignEnds(left: readonly Span[], right: readonly Span[], columns: number): Line {
   const gap = columns - lineWidth({ spans: left }) - lineWidth({ spans: right });
   return { spans: [...left, span(" ".repeat(Math.max(1, gap))), ...right] };

@@ -1,13 +1,10 @@
 import type { ReadStream } from "node:tty";
 
-/**
- * Input of the keyboard and the mouse. `key` is a character, or a name such as `up` and `ctrl-c`. Column and row of a
- * click count from 0.
- */
+/** Input of the keyboard and the mouse. `key` is a character, or a name such as `up` and `ctrl-c`. Rows count from 0. */
 export type TerminalInput =
   | { type: "key"; key: string }
   | { type: "paste"; text: string }
-  | { type: "click"; column: number; row: number };
+  | { type: "click"; row: number };
 
 /** Sequences of xterm and similar terminals, without the escape character. */
 const SEQUENCES: Readonly<Record<string, string>> = {
@@ -124,8 +121,8 @@ const keyed = (key: string): TerminalInput[] => [{ type: "key", key }];
 
 /** Returns the input of a sequence; empty for an unknown sequence. */
 function inputOf(sequence: string): TerminalInput[] {
-  const [, button, column, row, end] = /^\[<(\d+);(\d+);(\d+)([Mm])$/.exec(sequence) ?? [];
-  if (button !== undefined) return mouse(Number(button), Number(column) - 1, Number(row) - 1, end === "M");
+  const [, button, row, end] = /^\[<(\d+);\d+;(\d+)([Mm])$/.exec(sequence) ?? [];
+  if (button !== undefined) return mouse(Number(button), Number(row) - 1, end === "M");
   const [, xtermModifiers, xtermCode, code, modifiers] = MODIFIED.exec(sequence) ?? [];
   if (xtermCode !== undefined) return modifiedKey(Number(xtermCode), Number(xtermModifiers));
   if (code !== undefined) return modifiedKey(Number(code), Number(modifiers || 1));
@@ -164,10 +161,10 @@ function modifiedKey(code: number, modifiers: number): TerminalInput[] {
 const WHEEL_UP = 64;
 const WHEEL_DOWN = 65;
 
-function mouse(button: number, column: number, row: number, isPressed: boolean): TerminalInput[] {
+function mouse(button: number, row: number, isPressed: boolean): TerminalInput[] {
   if (button === WHEEL_UP) return keyed("wheel-up");
   if (button === WHEEL_DOWN) return keyed("wheel-down");
-  return button === 0 && isPressed ? [{ type: "click", column, row }] : [];
+  return button === 0 && isPressed ? [{ type: "click", row }] : [];
 }
 
 /** Milliseconds after which an escape counts as the Escape key, and not as the beginning of a sequence. */

@@ -25,9 +25,7 @@ interface ScreenOutput {
 }
 
 export interface PaintOptions {
-  /** False: no colours. */
   colours: boolean;
-  /** True: draw with ASCII only. */
   ascii: boolean;
 }
 
@@ -72,10 +70,7 @@ export class Screen {
     this.#input.pause();
   }
 
-  /**
-   * Writes the lines of a frame that differ from the screen; nothing if all are equal. Does nothing before `enter` and
-   * after `leave`.
-   */
+  /** Writes the lines that differ from the screen. Does nothing before `enter` and after `leave`. */
   draw(frame: Frame, columns: number): void {
     if (!this.#isEntered) return;
     const before = this.#shown;
@@ -129,10 +124,7 @@ function paintLine(given: Line, columns: number, { colours, ascii }: PaintOption
   return painted.join("");
 }
 
-/**
- * Replaces each non-ASCII character with ASCII characters of the same width: `?` for a column of a character that no
- * drawing has.
- */
+/** Replaces non-ASCII characters by ASCII of the same width: `?` for each column of one that no drawing has. */
 function asciiText(text: string): string {
   if (ONLY_ASCII.test(text)) return text;
   const shown = [...graphemes(text)].map((character) =>
@@ -223,10 +215,7 @@ const FATAL: Readonly<Partial<Record<NodeJS.Signals, number>>> = { SIGHUP: 1, SI
  * Restores the terminal when the program ends (also by SIGHUP, SIGINT or SIGTERM) or stops, and draws again when it
  * continues. `suspend` stops the program; `forget` removes all handlers.
  */
-export function handleSignals(
-  screen: Pick<Screen, "enter" | "leave">,
-  draw: () => void,
-): { suspend: () => void; forget: () => void } {
+export function handleSignals(screen: Pick<Screen, "enter" | "leave">, draw: () => void) {
   const end = (signal: NodeJS.Signals) => {
     screen.leave();
     process.exit(128 + (FATAL[signal] ?? 0));

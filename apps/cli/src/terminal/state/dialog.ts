@@ -42,27 +42,20 @@ export const openField = (
 export function updateDialog(state: TerminalState, shown: Dialog, key: string): TerminalState {
   const closed: TerminalState = { ...state, dialog: undefined };
   if (key === "escape" || key === "ctrl-c") return shown.cancel?.(closed) ?? closed;
-  if (shown.field) return updateField(state, closed, shown, shown.field, key);
+  if (shown.field) return updateField(closed, shown, shown.field, key);
   const choice = key === "enter" ? shown.choices[shown.chosen] : shown.choices.find((one) => one.key === key);
   if (choice) return choice.run(closed);
   if (shown.choices.length === 0 && (key === "q" || key === "enter" || key === "?")) return closed;
   return { ...state, dialog: scrollDialog(shown, key) };
 }
 
-function updateField(
-  state: TerminalState,
-  closed: TerminalState,
-  shown: Dialog,
-  field: TextField,
-  key: string,
-): TerminalState {
+function updateField(closed: TerminalState, shown: Dialog, field: TextField, key: string): TerminalState {
   const { hasLines = false, accept } = shown;
   if (key === (hasLines ? "ctrl-s" : "enter")) return accept?.(closed, field.text) ?? closed;
   // In a field of one line, these keys do nothing.
-  const isBreak = key === "alt-enter" || key === "shift-enter";
-  if (isBreak && !hasLines) return state;
-  const changed = key === "enter" ? insertText(field, "\n") : editText(field, key);
-  return { ...state, dialog: { ...shown, field: changed } };
+  const isIgnored = !hasLines && (key === "alt-enter" || key === "shift-enter");
+  const changed = isIgnored ? field : key === "enter" ? insertText(field, "\n") : editText(field, key);
+  return { ...closed, dialog: { ...shown, field: changed } };
 }
 
 /** Number of lines that a page key scrolls a dialog. */
@@ -118,10 +111,7 @@ export function drawDialog(body: readonly Line[], shown: Dialog, columns: number
 
 const inField = (one: Line): Line => ({ spans: [span(" > ", "leaf"), ...one.spans] });
 
-/**
- * Returns at most `most` lines of a long text, but at least 1. The line of the cursor is the last of them, unless it is
- * among the first `most` lines.
- */
+/** Returns the first `most` lines (at least 1); if the cursor is further down, those that end with its line. */
 const lastLines = (lines: readonly Line[], most: number): readonly Line[] => {
   const at = lines.findIndex(({ spans }) => spans.some(({ style }) => style === "cursor"));
   const from = Math.max(0, Math.min(at - most + 1, lines.length - most));

@@ -38,14 +38,9 @@ export interface TerminalState {
 }
 
 /** State of a terminal before the first event. */
-export function firstState(
-  size: TerminalState["size"],
-  { now, isColoured }: { now: number; isColoured: boolean },
-): TerminalState {
+export function firstState(known: Pick<TerminalState, "size" | "now" | "isColoured">): TerminalState {
   return {
-    size,
-    now,
-    isColoured,
+    ...known,
     tree: undefined,
     dialog: undefined,
     notice: undefined,
@@ -132,22 +127,16 @@ export interface TreeState {
   readonly scroll: number;
   /** Contents of the tabs, and the row for which each was read. */
   readonly tabs: { readonly [Tab in ReadTab]?: { readonly row: number; readonly lines: TabLines } };
-  /**
-   * Row of the cursor when a search or an act began. The result moves the cursor only if the cursor is still on this
-   * row.
-   */
+  /** Row of the cursor when a search or an act began. Its result moves the cursor only if it is still on this row. */
   readonly awaits: number | undefined;
-  /**
-   * True after a confirmed undo: later undos do not ask, until one fails because another process has changed the
-   * session.
-   */
+  /** True after a confirmed undo: later ones do not ask, until one fails because another process made changes. */
   readonly undoes?: boolean;
   /** Remembered choice for a session that another process writes. */
   readonly onBusy: "share" | undefined;
 }
 
 /** A search within a session while its query is typed. */
-interface TreeSearch {
+export interface TreeSearch {
   readonly field: TextField;
   /** Row of the cursor when the search began. The first hit is searched from this row on, and Escape returns to it. */
   readonly from: number;
@@ -165,12 +154,10 @@ export interface Dialog {
   title: string;
   /** Lines of its text, at a width in columns. */
   body: (columns: number) => readonly Line[];
-  /** First visible line of the body. */
   scroll: number;
   choices: readonly Choice[];
   /** Index of the choice for Enter. */
   chosen: number;
-  /** Field for a text. */
   field?: TextField;
   /** True: Enter begins a new line, and Ctrl-S submits. */
   hasLines?: boolean;
@@ -212,7 +199,7 @@ export type TerminalEffect =
   /** Searches a text in the open session; replaces the previous search. */
   | { type: "find"; query: string }
   | { type: "read-tab"; tab: ReadTab; row: number }
-  | { type: "plan"; instructions?: string }
+  | { type: "plan" }
   | { type: "compare"; a: string; b: string }
   | { type: "act"; act: Act; onBusy?: "fork" | "share" }
   | { type: "abort" }

@@ -244,7 +244,7 @@ export function withModel(state: Sized, tree: TreeState, read: TreeModel): TreeS
   };
   const placed =
     isFollowing && model.leafRow >= 0
-      ? reveal(state, moved, model.order.positions[model.leafRow] ?? 0)
+      ? reveal(state, moved, positionOf(model, model.leafRow))
       : withView(state, moved, shown);
   return { ...placed, awaits: isAwaiting ? placed.cursor : undefined };
 }

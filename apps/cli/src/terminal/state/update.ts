@@ -163,7 +163,7 @@ const HANDLERS = {
     if (tree || !sessions.query) return state;
     return searchFor(state, sessions, insertText(sessions.query, pasted));
   },
-  click: (state, { row }: { column: number; row: number }) => updateByClick(state, row),
+  click: (state, { row }: { row: number }) => updateByClick(state, row),
   resize(state, size: TerminalState["size"]) {
     const sized = { ...state, size };
     const resized = withTree(sized, (tree) => withView(sized, tree, tree.view));
@@ -196,7 +196,6 @@ const HANDLERS = {
     return withSessions(state, { ...sessions, hits, isSearching: !isDone });
   },
   opened: handleOpened,
-  /** The session has grown. */
   grown(state, { ref, model }: { ref: string; model: TreeModel }) {
     const { tree } = state;
     if (tree?.ref !== ref) return state;
@@ -205,10 +204,10 @@ const HANDLERS = {
   found: handleFound,
   tab: (state, { tab, row, lines }: { tab: ReadTab; row: number; lines: TabLines }) =>
     withTree(state, (tree) => ({ ...tree, tabs: { ...tree.tabs, [tab]: { row, lines } } })),
-  planned(state, { plan, instructions }: { plan: CompactionPlan; instructions?: string }) {
+  planned(state, { plan }: { plan: CompactionPlan }) {
     const done = { ...state, work: undefined };
     if (!plan.eligible) return say(done, plan.reason);
-    return state.tree ? askToCompact(done, state.tree, plan, instructions) : done;
+    return state.tree ? askToCompact(done, state.tree, plan) : done;
   },
   compared: (state, { comparison }: { comparison: BranchComparison }) =>
     state.tree ? showComparison(state, state.tree, comparison) : state,
@@ -230,7 +229,6 @@ const HANDLERS = {
   /** An error of the running work (`wasWork`), or of another reading. */
   failed: (state, { message, wasWork }: { message: string; wasWork: boolean }) =>
     say(wasWork ? { ...state, work: undefined } : state, message, true),
-  /** The running work has ended. */
   told: (state, { message }: { message: string }) => say({ ...state, work: undefined }, message),
   /** A warning about work that continues. */
   warned: (state, { message }: { message: string }) => say(state, message),
@@ -251,14 +249,11 @@ export type TerminalEvent = {
   [Type in keyof typeof HANDLERS]: { type: Type } & Parameters<(typeof HANDLERS)[Type]>[1];
 }[keyof typeof HANDLERS];
 
-/** Entries of the open session that contain the query, as found so far. */
-interface Found {
-  query: string;
-  entryIds: readonly string[];
-  isDone: boolean;
-}
-
-function handleFound(state: TerminalState, { query, entryIds, isDone }: Found): TerminalState {
+/** Takes in the entries of the open session that contain the query, as found so far. */
+function handleFound(
+  state: TerminalState,
+  { query, entryIds, isDone }: { query: string; entryIds: readonly string[]; isDone: boolean },
+): TerminalState {
   const { tree } = state;
   if (!tree || tree.query !== query) return state;
   const { model } = tree.view;
@@ -266,7 +261,7 @@ function handleFound(state: TerminalState, { query, entryIds, isDone }: Found): 
   // Rows without a line cannot be selected.
   const hits = rows
     .filter((row) => model.order.movesLeaf(row))
-    .sort((a, b) => (model.order.positions[a] ?? 0) - (model.order.positions[b] ?? 0));
+    .sort((a, b) => positionOf(model, a) - positionOf(model, b));
   const found = { ...tree, hits };
   if (tree.search) return { ...state, tree: toFirstHit(state, found) };
   const isAwaited = isDone && tree.cursor === tree.awaits;
@@ -316,10 +311,7 @@ function handleOpened(state: TerminalState, { model, entryId, editorText, ...fac
   return editorText === undefined ? opened : edit(opened, editorText);
 }
 
-/**
- * Shows the result of an act that has changed the session: a notice, the changed entry, and a dialog for a fork or the
- * text of a reopened prompt.
- */
+/** Shows the result of an act: a notice, the changed entry, a dialog for a fork or the text of a reopened prompt. */
 function handleActed(state: TerminalState, { outcome }: { outcome: Change }): TerminalState {
   const { sentences, entryId, editorText, ref } = outcome;
   const message = sentences.join(" ");
@@ -327,7 +319,7 @@ function handleActed(state: TerminalState, { outcome }: { outcome: Change }): Te
   const { tree } = done;
   if (tree && entryId && tree.cursor === tree.awaits && tree.view.model.tree.has(entryId)) {
     const { model } = tree.view;
-    const position = model.order.positions[model.tree.row(entryId)] ?? -1;
+    const position = positionOf(model, model.tree.row(entryId));
     if (position >= 0) done = { ...done, tree: reveal(done, tree, position) };
   }
   if (ref !== undefined) return askAboutFork(done, message, ref, editorText);
@@ -335,15 +327,8 @@ function handleActed(state: TerminalState, { outcome }: { outcome: Change }): Te
 }
 
 /** Shows the plan of a compaction for confirmation: its totals, and the first and last entries of each part. */
-function askToCompact(
-  state: TerminalState,
-  tree: TreeState,
-  plan: CompactionPreparation,
-  instructions?: string,
-): TerminalState {
+function askToCompact(state: TerminalState, tree: TreeState, plan: CompactionPreparation): TerminalState {
   const billed = tree.writer.isBilled ? ", which is billed" : "";
-  const run = (rest: { instructions?: string }) => (closed: TerminalState) =>
-    beginAct(closed, { name: "compact", ...rest });
   const body = (columns: number): Line[] => [
     ...[...viewPlan(plan)].flatMap((text) => wrapText(text, columns)).map((text) => line(text.trimStart())),
     EMPTY,
@@ -354,15 +339,12 @@ function askToCompact(
     {
       key: "y",
       title: `compact; ${plainLine(tree.writer.name)} writes the summary${billed}`,
-      run: run(instructions === undefined ? {} : { instructions }),
+      run: (closed) => beginAct(closed, { name: "compact" }),
     },
     {
       key: "f",
       title: "compact with a focus for the summary",
-      run: withFocus(
-        (again, text) => run(text.trim() === "" ? {} : { instructions: text.trim() })(again),
-        instructions,
-      ),
+      run: withFocus((closed, text) => beginAct(closed, { name: "compact", instructions: text.trim() })),
     },
     CANCEL,
   ]);
@@ -381,15 +363,13 @@ function idLines(
   what: "summarized" | "kept",
   columns: number,
 ): Line[] {
+  const isKept = what === "kept";
   const lineOf = (id: string): Line => {
     const entry = model.tree.getEntry(id);
     const text = entry ? (previewEntry(entry) ?? entry.type) : "";
     return line(
-      span(what.padEnd(WHAT_WIDTH), what === "kept" ? "leaf" : "summary"),
-      span(
-        cutToColumns(plainLine(text), Math.max(10, columns - WHAT_WIDTH)),
-        what === "kept" ? "plain" : "dim",
-      ),
+      span(what.padEnd(WHAT_WIDTH), isKept ? "leaf" : "summary"),
+      span(cutToColumns(plainLine(text), Math.max(10, columns - WHAT_WIDTH)), isKept ? "plain" : "dim"),
     );
   };
   const left = ids.length - FIRST - LAST;
@@ -399,11 +379,7 @@ function idLines(
 }
 
 /** Shows two branches side by side, from their fork. */
-function showComparison(
-  state: TerminalState,
-  tree: TreeState,
-  { commonAncestorId, a, b }: BranchComparison,
-): TerminalState {
+function showComparison(state: TerminalState, tree: TreeState, { commonAncestorId, a, b }: BranchComparison) {
   const { model } = tree.view;
   const ancestor = commonAncestorId === null ? undefined : model.tree.getEntry(commonAncestorId);
   const parting = ancestor ? plainLine(previewEntry(ancestor) ?? ancestor.type) : "before the first entry";
@@ -422,6 +398,7 @@ function showComparison(
 function sideLines({ view: { model } }: TreeState, side: BranchSide, columns: number): Line[] {
   const { leafId, messages, tokens, files, entryIds } = side;
   const cut = (text: string) => cutToColumns(text, columns);
+  const left = files.length - FILES_SHOWN;
   const name = leafId === null ? undefined : model.labels.get(model.tree.row(leafId));
   const spoken = entryIds.flatMap((id) => {
     const row = model.tree.row(id);
@@ -435,9 +412,7 @@ function sideLines({ view: { model } }: TreeState, side: BranchSide, columns: nu
     line(cut(`${formatMany(messages, "message")}, ${formatMany(tokens, "token")}, ${formatPrice(side)}`)),
     line(span(cut(`${formatMany(files.length, "file")}${files.length > 0 ? ":" : ""}`), "dim")),
     ...files.slice(0, FILES_SHOWN).map((file) => line(span(cut(plainLine(`  ${file}`)), "code"))),
-    ...(files.length > FILES_SHOWN
-      ? [line(span(`  … ${formatCount(files.length - FILES_SHOWN)} more`, "dim"))]
-      : []),
+    ...(left > 0 ? [line(span(`  … ${formatCount(left)} more`, "dim"))] : []),
     EMPTY,
     ...spoken,
   ];
@@ -445,7 +420,6 @@ function sideLines({ view: { model } }: TreeState, side: BranchSide, columns: nu
 
 const FILES_SHOWN = 8;
 
-/** Opens the text of a prompt for editing. */
 function edit(state: TerminalState, text: string): TerminalState {
   return openDialog(state, "Edit the message (Ctrl-S appends it here, Esc cancels)", "", [], {
     field: textField(text),
@@ -456,12 +430,7 @@ function edit(state: TerminalState, text: string): TerminalState {
 }
 
 /** Asks after a fork: open the new session, or stay. */
-function askAboutFork(
-  state: TerminalState,
-  message: string,
-  ref: string,
-  editorText: Change["editorText"],
-): TerminalState {
+function askAboutFork(state: TerminalState, message: string, ref: string, editorText: Change["editorText"]) {
   return openDialog(state, "Forked", message, [
     {
       key: "o",
@@ -479,14 +448,10 @@ const CHOICE_KEYS = "123456789abcdefghilmnoprstuvwxyz";
 function ask(state: TerminalState, { id, title, message, choices }: Question): TerminalState {
   const answered = (answer: string | undefined) => (closed: TerminalState) =>
     effect(closed, { type: "answer", question: id, answer });
-  const given = choices.map(
-    (choice, at): Choice => ({
-      key: CHOICE_KEYS[at] ?? "",
-      title: plainLine(choice),
-      run: answered(choice),
-    }),
-  );
-  return openDialog(state, plainLine(title), message, given, {
+  const answers = choices.map((choice, at): Choice => {
+    return { key: CHOICE_KEYS[at] ?? "", title: plainLine(choice), run: answered(choice) };
+  });
+  return openDialog(state, plainLine(title), message, answers, {
     question: id,
     cancel: answered(undefined),
     ...(choices.length > 0 ? {} : { field: textField(), accept: (closed, text) => answered(text)(closed) }),

@@ -24,10 +24,7 @@ import { formatCount } from "../../numbers.ts";
 import { fieldText, plainLine } from "../../text.ts";
 import type { Pause } from "../effects/task.ts";
 
-/**
- * A session as the screen shows it, derived from the index of its tree at one length of its log. Immutable; when the
- * log grows, a new model is made.
- */
+/** A session as the screen shows it, from the index of its tree. Immutable: when the log grows, a new model is made. */
 export interface TreeModel {
   readonly tree: Tree;
   /** Number of entries of this model; the tree may have grown since. */
@@ -138,9 +135,7 @@ export async function wholeModel(view: ByteView, pause: Pause): Promise<TreeMode
   return treeModel(tree, { kinds, bookkeeping });
 }
 
-/**
- * Returns the model of a log that has grown; undefined without new entries, and while only the end of the log was read.
- */
+/** Returns the model of a log that has grown; undefined if it has not, and while only its end was read. */
 export function grownModel(model: TreeModel, view: ByteView | undefined): TreeModel | undefined {
   const { tree, gists, isPartial } = model;
   if (!view || isPartial || tree.view.size === view.size) return undefined;
@@ -154,7 +149,6 @@ const LINE_FEED = 10;
 /** Bytes that are read at once to find the end of a line. */
 const BLOCK = 64 * 1024;
 
-/** Returns a part of a view as a view. */
 function partView(view: ByteView, from: number, to: number): ByteView {
   const size = to - from;
   const within = (offset: number, length: number) => Math.max(0, Math.min(length, size - offset));
@@ -181,11 +175,7 @@ const BESIDE = { movesLeaf: false } as const;
 /** Outline letters of rows that may be bookkeeping: all but answers, results and summaries. */
 const MAY_BE_BOOKKEEPING = /[^atcf]/;
 
-/**
- * Finds the rows that are bookkeeping of an agent.
- *
- * @param before earlier result for the first rows
- */
+/** Finds the rows that are bookkeeping of an agent. `before` is an earlier result for the first rows. */
 function bookkeepingOf(tree: Tree, kinds: string, before: Uint8Array = new Uint8Array()): Uint8Array {
   const marks = new Uint8Array(kinds.length);
   marks.set(before);
@@ -212,7 +202,6 @@ function shownAbove(tree: TreeShape, row: number): number {
  */
 class TreeOrder {
   readonly shape: DrawnTree;
-  /** Row at each position. */
   readonly rows: Int32Array;
   /** Position of each row; -1 for a row without a position. */
   readonly positions: Int32Array;
@@ -307,25 +296,16 @@ interface RowGist {
 /** Maximum number of kept gists. More than any screen shows, so that a key reads only newly visible rows. */
 const KEPT = 2_000;
 
-/**
- * Returns the gist of a row. The entry is read once, and its gist is kept; all kept gists are dropped when there are
- * 2,000.
- */
+/** Returns the gist of a row. An entry is read once; kept gists are dropped together when there are 2,000. */
 export function gistOfRow({ tree, gists }: TreeModel, row: number): RowGist {
   const known = gists.get(row);
   if (known) return known;
   if (gists.size >= KEPT) gists.clear();
-  const found = gistOf(tree.entryAt(row));
+  const entry = tree.entryAt(row);
+  const type = isMessage(entry, "bashExecution") ? "shell" : entry.type;
+  const found = { type, text: plainLine(textOf(entry)), time: Date.parse(entry.timestamp) };
   gists.set(row, found);
   return found;
-}
-
-function gistOf(entry: Entry): RowGist {
-  return {
-    type: isMessage(entry, "bashExecution") ? "shell" : entry.type,
-    text: plainLine(textOf(entry)),
-    time: Date.parse(entry.timestamp),
-  };
 }
 
 function textOf(entry: Entry): string {
@@ -408,17 +388,19 @@ export function treeView(
   return { model, filter, unfolded, folded, lines };
 }
 
-/**
- * Returns the index in `lines` of a position, or of the visible position before it, else 0; -1 when nothing is visible.
- */
-export function lineNear({ lines }: TreeView, position: number): number {
+/** Returns the index in `lines` of a position, or of the visible one before it, else 0; -1 when nothing is visible. */
+export const lineNear = ({ lines }: TreeView, position: number): number =>
+  lines.length === 0 ? -1 : Math.max(0, countBelow(lines, position + 1) - 1);
+
+/** Counts the numbers of an ascending list that are less than `limit`. */
+export function countBelow(numbers: readonly number[], limit: number): number {
   let low = 0;
-  for (let high = lines.length; low < high; ) {
+  for (let high = numbers.length; low < high; ) {
     const middle = (low + high) >>> 1;
-    if (lines[middle]! <= position) low = middle + 1;
+    if (numbers[middle]! < limit) low = middle + 1;
     else high = middle;
   }
-  return lines.length === 0 ? -1 : Math.max(0, low - 1);
+  return low;
 }
 
 export const rowAt = ({ order }: TreeModel, position: number): number => order.rows[position]!;

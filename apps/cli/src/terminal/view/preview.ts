@@ -35,7 +35,7 @@ export const TABS: readonly { name: PreviewTab; title: string }[] = [
 /** Maximum number of entries of a folded run that are laid out; the user unfolds a longer run to read it. */
 const RUN_SHOWN = 40;
 
-type Looked = Pick<TerminalState, "size"> & { readonly isColoured: boolean };
+type Looked = Pick<TerminalState, "size" | "isColoured">;
 
 /** Lines of a preview that were laid out. */
 interface Laid {

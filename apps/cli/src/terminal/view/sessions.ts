@@ -144,11 +144,7 @@ function sessionsLine(
 const WHERE = 20;
 const WHO = 7;
 
-function hitLine(
-  { hit, session }: Extract<SessionsRow, { type: "hit" }>,
-  query: string,
-  columns: number,
-): Span[] {
+function hitLine({ hit, session }: Extract<SessionsRow, { type: "hit" }>, query: string, columns: number) {
   const where = cutToColumns(session ? titleOf(session) : plainLine(hit.sessionId), WHERE);
   const who = roleLook(hit.role).title;
   const room = Math.max(10, columns - WHERE - WHO - 6);
@@ -199,20 +195,15 @@ export const SORTS = Object.keys(COMPARE) as readonly SessionSort[];
 const shownSessions = ({ listed, showsSubAgents }: SessionsState): ListedSession[] =>
   listed.filter(({ parent }) => showsSubAgents || parent?.kind !== "subagent");
 
-/**
- * Returns the rows of the list: all sessions, with sub-agents below the session that started them. With a query,
- * sessions with a matching title and all hits.
- */
+/** Rows of the list: sessions, each with its sub-agents; with a query, sessions with such a title, then all hits. */
 export function sessionsRows(state: SessionsState): SessionsRow[] {
   const query = state.query?.text.trim().toLowerCase() ?? "";
   const sorted = shownSessions(state).sort(COMPARE[state.sort](state));
   const called = query === "" ? underParents(sorted) : sorted.filter((session) => isCalled(session, query));
   const runs = state.showsSubAgents ? new Map<string, number>() : runsOf(state.listed);
-  const rows: SessionsRow[] = called.map((session) => ({
-    type: "session",
-    session,
-    runs: runs.get(session.id) ?? 0,
-  }));
+  const rows = called.map((session): SessionsRow => {
+    return { type: "session", session, runs: runs.get(session.id) ?? 0 };
+  });
   if (query === "") return rows;
   const byRef = new Map(state.listed.map((session) => [session.ref, session]));
   return [...rows, ...state.hits.map((hit) => ({ type: "hit" as const, hit, session: byRef.get(hit.file) }))];

@@ -57,23 +57,18 @@ export function readContext(tree: Tree, entryId: string) {
 
 type ReadContext = ReturnType<typeof readContext>;
 
-/** Context window in tokens if the model's is unknown. */
-const ASSUMED_WINDOW = DEFAULT_COMPACTION_SETTINGS.contextWindow;
-
 /** Width in columns of a number of tokens. */
 const TOKENS_WIDTH = 8;
 const ROLE_WIDTH = 8;
 
-/**
- * Draws a context: its share of the window, the entries that a compaction hides, then one line per message, oldest
- * first.
- */
+/** Draws a context: its share of the window, the entries that a compaction hides, then its messages, oldest first. */
 export function contextLines(context: ReadContext, columns: number): Line[] {
   const { tokens, messages, model, thinkingLevel, hidden } = context;
-  const { reserveTokens } = DEFAULT_COMPACTION_SETTINGS;
-  const contextWindow = context.contextWindow ?? ASSUMED_WINDOW;
+  const { contextWindow: assumed, reserveTokens } = DEFAULT_COMPACTION_SETTINGS;
+  const contextWindow = context.contextWindow ?? assumed;
   const whose = context.contextWindow === undefined ? "an assumed" : "the model's";
   const share = Math.round((tokens / contextWindow) * 100);
+  const use = `${share} % of ${whose} window of ${formatCount(contextWindow)}; it is compacted above ${formatCount(contextWindow - reserveTokens)}`;
   const reader = [model, thinkingLevel === "off" ? null : `thinking ${thinkingLevel}`].filter(Boolean);
   return [
     line(
@@ -81,10 +76,7 @@ export function contextLines(context: ReadContext, columns: number): Line[] {
       span(reader.length > 0 ? ` · ${reader.join(" · ")}` : "", "dim"),
     ),
     windowBar(messages, contextWindow, columns),
-    ...wrapText(
-      `${share} % of ${whose} window of ${formatCount(contextWindow)}; it is compacted above ${formatCount(contextWindow - reserveTokens)}`,
-      columns,
-    ).map((text) => line(span(text, "dim"))),
+    ...wrapText(use, columns).map((text) => line(span(text, "dim"))),
     ...(hidden ? wrapText(hidden, columns).map((text) => line(span(text, "summary"))) : []),
     EMPTY,
     ...messages.map((one) => messageLine(one, columns)),
@@ -194,7 +186,6 @@ export async function readPathUsage(model: TreeModel, row: number, pause: Pause)
     if (entry && compaction.is(entry)) compactions.push({ timestamp: entry.timestamp, ...sizesOf(entry) });
   }
   return {
-    /** Number of entries on the path. */
     entries: rows.length,
     total,
     groups: [...groups.values()].sort((a, b) => b.cost - a.cost || b.totalTokens - a.totalTokens),
@@ -209,7 +200,6 @@ type PathUsage = Awaited<ReturnType<typeof readPathUsage>> & { subAgents?: SubAg
 /** Indent of the second line of a break of the prompt cache. */
 const BREAK_INDENT = 4;
 
-/** Draws the usage of a path. */
 export function usageLines(
   { entries, total, groups, compactions, breaks, subAgents }: PathUsage,
   columns: number,
@@ -262,16 +252,10 @@ function subAgentLines({ runs, total }: SubAgentUsage, ofPath: UsageTotals, colu
 const sizeOf = (bill: UsageTotals): string =>
   `${formatMany(bill.calls, "call")}, ${formatMany(bill.totalTokens, "token")}, ${formatBill(bill)}`;
 
-const totals = (name: string, sum: PathTotals): string =>
-  row(
-    name,
-    formatCount(sum.calls),
-    formatCount(sum.input),
-    formatCount(sum.output),
-    formatCount(sum.cacheRead + sum.cacheWrite),
-    formatCount(sum.anew),
-    formatBill(sum),
-  );
+function totals(name: string, sum: PathTotals): string {
+  const { calls, input, output, cacheRead, cacheWrite, anew } = sum;
+  return row(name, ...[calls, input, output, cacheRead + cacheWrite, anew].map(formatCount), formatBill(sum));
+}
 
 const row = (name: string, ...cells: readonly string[]): string =>
   `  ${name.padEnd(4)}${cells.map((cell) => cell.padStart(11)).join("")}`;

@@ -18,6 +18,7 @@ import type { TerminalState, TreeState } from "../state/state.ts";
 import { fieldLines, type TextField } from "../state/text-field.ts";
 import { positionOf, shownOnScreen } from "../state/tree-cursor.ts";
 import {
+  countBelow,
   FILTERS,
   foldedBehind,
   gistOfRow,
@@ -56,7 +57,7 @@ export function treeHeading(tree: TreeState, columns: number): Line {
   const facts = [
     model.isPartial ? "reading …" : formatMany(model.length, "entry", "entries"),
     ...(model.isPartial ? [] : [formatMany(model.order.branchStarts.length + 1, "branch", "branches")]),
-    FILTERS.find(({ name }) => name === filter)?.title ?? filter,
+    FILTERS.find(({ name }) => name === filter)!.title,
     ...(readOnly === undefined ? [] : ["read only"]),
     ...(tree.query === "" || tree.search ? [] : [`${hitCount(tree)} with ${plainLine(tree.query)}`]),
   ];
@@ -209,9 +210,7 @@ function rowLine(view: TreeView, position: number, look: RowLook): Line {
   return isSelected ? selectLine(drawn, look.columns) : drawn;
 }
 
-/**
- * Symbols of rows: `read` by the model; on the path of the leaf, but `replaced` or hidden; `aside`: not on this path.
- */
+/** Symbols: `read` by the model; on the path of the leaf, but `replaced` or hidden; `aside`: not on this path. */
 const SIGNS = { read: "●", replaced: "○", aside: "·" } as const;
 
 /** Draws the lines that lead to a row: one for each branch to its left. */
@@ -225,10 +224,7 @@ function rails({ order }: TreeModel, position: number, columns: number): string 
   return "│ ".repeat(depth - 1) + parting;
 }
 
-/**
- * Draws the end of a row: label, note of a hidden entry, number of folded entries, sign of the leaf, and the age from
- * 60 columns on.
- */
+/** Draws the end of a row: label, note of a hidden entry, folded entries, the leaf's sign, from 60 columns the age. */
 function marks(view: TreeView, position: number, row: number, time: number, look: RowLook): Span[] {
   const { model } = view;
   const spans: Span[] = [];
@@ -266,10 +262,7 @@ function foldedCount(view: TreeView, position: number, row: number): string {
 
 /**
  * Draws the whole tree as one column of `height` cells. A cell shows the leaf, else a label, else a compaction, else
- * that its part of the tree is on the screen.
- *
- * @param shown positions on the screen
- * @param edge a cell without any of these
+ * that its part of the tree is on the screen (`shown`), else `edge`.
  */
 function minimap(model: TreeModel, height: number, shown: readonly number[], edge: Span): Span[] {
   const { length } = model.order;
@@ -286,20 +279,10 @@ function minimap(model: TreeModel, height: number, shown: readonly number[], edg
 }
 
 /** Returns true when an ascending list has a number in `[from, to)`. */
-function hasBetween(numbers: readonly number[], from: number, to: number): boolean {
-  let low = 0;
-  for (let high = numbers.length; low < high; ) {
-    const middle = (low + high) >>> 1;
-    if (numbers[middle]! < from) low = middle + 1;
-    else high = middle;
-  }
-  return (numbers[low] ?? Number.POSITIVE_INFINITY) < to;
-}
+const hasBetween = (numbers: readonly number[], from: number, to: number): boolean =>
+  countBelow(numbers, from) < countBelow(numbers, to);
 
-/**
- * Splits a text into spans in which the query is highlighted.
- * @param query in lower case; empty: no highlight
- */
+/** Splits a text into spans in which the query, in lower case, is highlighted; without a query there is one span. */
 export function matchedSpans(text: string, style: Style, query: string): Span[] {
   if (query === "") return [span(text, style)];
   const spans: Span[] = [];
