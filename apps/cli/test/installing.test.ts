@@ -412,6 +412,22 @@ test("settings that cannot be read or are nested too deeply are named in one sen
   expect(readFileSync(file, "utf8")).toBe(deep);
 });
 
+test("a link to a missing settings file, and a record that cannot be read, are refused, and nothing changes", () => {
+  const file = join(home, ".claude/settings.json");
+  mkdirSync(dirname(file));
+  symlinkSync(join(home, "missing"), file);
+  const refused = `${file} cannot be changed: it is a link to a missing file. Nothing was changed.`;
+  expect(() => install("claude-code")).toThrow(refused);
+  rmSync(file);
+  install("claude-code");
+  write(join(home, ".espalier/agents/claude-code.json"), "{");
+  const before = everything(home);
+  expect(() => uninstall("claude-code")).toThrow(
+    /cannot be read\. Move the file away and repeat the command/,
+  );
+  expect(everything(home)).toEqual(before);
+});
+
 test("numbers of TOML settings that JavaScript cannot hold stay as they are", () => {
   const values = ownOf("codex", 0);
   const before = "largest = 9223372036854775807\nleast = -9223372036854775808\n";
