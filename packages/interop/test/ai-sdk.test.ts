@@ -137,6 +137,27 @@ describe("a conversation of the AI SDK", () => {
     expect(JSON.stringify(toAnthropic(imported))).not.toMatch(/a\.png|svg/);
   });
 
+  it("keeps an image in a result like one of a user: the bytes of a data address, and only the SDK's own address", () => {
+    const call = { type: "tool-call", toolCallId: "c1", toolName: "look", input: {} };
+    const value = [
+      { type: "text", text: "Here:" },
+      { type: "image-url", url: `data:image/png;base64,${PNG}` },
+      { type: "image-url", url: "file:///a.png" },
+    ];
+    const output = { type: "content", value };
+    const imported = fromAiSdk([
+      { role: "user", content: [{ type: "text", text: "Look." }] },
+      { role: "assistant", content: [call] },
+      { role: "tool", content: [{ type: "tool-result", toolCallId: "c1", toolName: "look", output }] },
+    ] as unknown as ModelMessage[]);
+    expect(imported.issues).toMatchObject([{ kind: "opaque", field: "image-url" }]);
+    const [, , result] = toAiSdk(imported).messages;
+    expect(result!.content[0]).toMatchObject({
+      output: { value: [value[0], { type: "image-data", data: PNG, mediaType: "image/png" }, value[2]] },
+    });
+    expect(JSON.stringify(toAnthropic(imported))).not.toMatch(/"url"|a\.png/);
+  });
+
   it("has the paragraphs of OpenAI's reasoning as one block, and restores them separately", () => {
     const openai = { itemId: "rs_1", reasoningEncryptedContent: "ZW5j" };
     const messages: ModelMessage[] = [

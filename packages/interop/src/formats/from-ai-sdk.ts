@@ -240,13 +240,13 @@ function readOutput(output: unknown, path: string, issues: FormatIssues): ReadOu
 function readPart(part: Fields, path: string, issues: FormatIssues): ContentBlock[] {
   const { type, text, data, mediaType, url, ...rest } = part;
   if (type === "text" && typeof text === "string") return [withNative({ type, text }, FORMAT, rest)];
-  const isPicture = type === "image-data" || (type === "media" && String(mediaType).startsWith("image/"));
-  if (isPicture && typeof data === "string" && typeof mediaType === "string")
+  const isData = type === "image-data" || (type === "media" && String(mediaType).startsWith("image/"));
+  if (isData && typeof data === "string" && typeof mediaType === "string")
     return [withNative({ type: "image", data, mimeType: mediaType }, FORMAT, rest)];
   // Without a colon it is no address; a request would have it as base64.
-  if (type === "image-url" && typeof url === "string" && url.includes(":"))
-    return [stored(withNative({ type: "imageUrl", url }, FORMAT, rest))];
-  return type === "text" || isPicture || type === "image-url"
+  const isAddress = type === "image-url" && typeof url === "string" && url.includes(":");
+  if (isAddress && isPicture(url)) return [readPicture(url, mediaType, rest)];
+  return type === "text" || isData || (type === "image-url" && !isAddress)
     ? issues.misshapen(type, path)
     : [issues.opaque(FORMAT, part, path)];
 }
