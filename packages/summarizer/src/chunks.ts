@@ -310,14 +310,6 @@ export interface FitOptions {
   maxChunks?: number;
 }
 
-/** Sizes in tokens that follow from the options and one request. */
-interface Room {
-  /** Room of the answer. */
-  output: number;
-  /** Room of the prompt. */
-  prompt: number;
-}
-
 /** Tokens that are kept free for roles, separators and other text that a provider adds. */
 export const RESERVE = 64;
 
@@ -337,8 +329,11 @@ export function fillFitOptions(options: FitOptions): FullFitOptions {
   };
 }
 
-/** Divides a window: an answer has at most a quarter of it, so that a small model still has room for the prompt. */
-export function roomFor(request: SummaryRequest, options: FullFitOptions): Room {
+/**
+ * Returns the tokens of the answer and of the prompt. An answer has at most a quarter of the window, so that a small model
+ * still has room for the prompt.
+ */
+export function roomFor(request: SummaryRequest, options: FullFitOptions) {
   const { contextWindow, maxOutputTokens } = options;
   const output = Math.max(
     1,

@@ -73,7 +73,7 @@ export class ThreadHistory {
 
   /** Adds an issue of the line; issues of other files are reported when those files are imported. */
   note(kind: ImportIssueKind, message: string): void {
-    if (this.#lineNumber !== null) this.#issues.add(kind, this.#lineNumber, message, null);
+    if (this.#lineNumber !== null) this.#issues.add(kind, this.#lineNumber, message);
   }
 
   /** Returns the entries since the last call. */
