@@ -155,19 +155,19 @@ export class LineTable {
   }
 
   /**
-   * Drops the rows of a kind that lead to no row of another kind; `told` receives each of them. Marks of followed rows no
-   * longer count them.
+   * Drops the rows of progress that lead to no other row; `told` receives each of them. Marks of followed rows no longer
+   * count them.
    */
-  dropDeadEnds(kind: number, told: (row: number) => void): void {
+  dropDeadEnds(told: (row: number) => void): void {
+    const isDeadEnd = (row: number) =>
+      this.kind(row) === LineKind.progress && !this.has(row, LineMark.followed);
     for (let row = 0; row < this.length; row++) this.unmark(row, LineMark.followed);
     for (let row = this.length - 1; row >= 0; row--) {
-      if (!hasPlace(this.kind(row))) continue;
       const parent = this.parent.get(row);
-      if (this.kind(row) === kind && !this.has(row, LineMark.followed)) continue;
-      if (parent >= 0) this.mark(parent, LineMark.followed);
+      if (parent >= 0 && hasPlace(this.kind(row)) && !isDeadEnd(row)) this.mark(parent, LineMark.followed);
     }
     for (let row = 0; row < this.length; row++) {
-      if (this.kind(row) !== kind || this.has(row, LineMark.followed)) continue;
+      if (!isDeadEnd(row)) continue;
       told(row);
       this.drop(row);
     }
@@ -247,9 +247,7 @@ export function readLineTable(view: ByteView, area: ScratchArea, issues: ImportI
       tell("bridged", row, BRIDGED);
     } else tell("phantom-parent", row, PHANTOM_PARENT);
   }
-  table.dropDeadEnds(LineKind.progress, (row) =>
-    tell("bookkeeping", row, "Progress of a tool or hook that led to no message."),
-  );
+  table.dropDeadEnds((row) => tell("bookkeeping", row, "Progress of a tool or hook that led to no message."));
   forks.settle();
   return { table, forks };
 }

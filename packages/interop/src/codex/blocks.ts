@@ -6,7 +6,7 @@ import {
   type Usage,
   type UserContent,
 } from "@espalier/session-tree";
-import type { FormatIssues } from "../formats/conversation.ts";
+import { type FormatIssues, textsOf } from "../formats/conversation.ts";
 import { withNative } from "../formats/native.ts";
 import { readArguments, readItemContent, reasoningText } from "../formats/openai.ts";
 import type { KnownEntry } from "../import/draft.ts";
@@ -131,7 +131,7 @@ export class OpenAnswer {
   }
 
   text(): string {
-    return this.#content.flatMap((block) => (block.type === "text" ? [block.text] : [])).join("\n");
+    return textsOf(this.#content).join("\n");
   }
 
   /** Returns the keys of the answer's texts and calls, as {@link itemKeys} makes them. */

@@ -287,15 +287,14 @@ function bornAt({ birthtimeMs, mtimeMs }: { birthtimeMs: number; mtimeMs: number
  * when the process is killed.
  */
 export class TemporaryFile implements PageFile {
-  readonly #folder: string;
+  readonly #folder = tmpdir();
   readonly #handle: number;
   /** Set while the file has a name: some systems cannot remove the name of an open file. */
   #path: string | undefined;
 
   /** @throws EspalierError `no-room` */
-  constructor(folder = tmpdir()) {
-    this.#folder = folder;
-    this.#path = join(folder, `espalier-${randomUUID()}`);
+  constructor() {
+    this.#path = join(this.#folder, `espalier-${randomUUID()}`);
     this.#handle = this.#try(() => openSync(this.#path!, "wx+", 0o600));
     this.#removeName();
   }
