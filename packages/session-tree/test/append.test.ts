@@ -2,6 +2,7 @@ import {
   contextEdit,
   createId,
   custom,
+  defineEntry,
   label,
   leaf,
   memoryLog,
@@ -130,6 +131,23 @@ describe("an append", () => {
     await session.appendCompaction("so far", "u2", 1);
     expect(session.window.entries.map(({ type }) => type)).toEqual(["message", "message", "compaction"]);
     expect(session.getBranch()).toHaveLength(5);
+  });
+
+  test("of an entry whose own kind gives wrong values is refused with the reason", async () => {
+    const { session } = await growTree("u1");
+    const wrong = { toMessages: () => "no list" as never, draw: () => 7 as never };
+    const speaking = defineEntry("garden.a", { movesLeaf: true, toMessages: wrong.toMessages });
+    for (const kind of [speaking, speaking, defineEntry("garden.b", { movesLeaf: true, draw: wrong.draw })])
+      session.registerKind(kind);
+    for (const [type, reason] of [
+      ["garden.a", "`toMessages` of its kind gives no list of messages"],
+      ["garden.b", "`draw` of its kind gives no text"],
+    ] as const)
+      await expect(session.append({ type })).rejects.toMatchObject({
+        code: "invalid-entry",
+        message: `The ${type} entry is not valid: ${reason}.`,
+      });
+    expect(() => session.registerKind("garden.c" as never)).toThrow("it is not a value of `defineEntry`");
   });
 
   test("of nothing does nothing", async () => {

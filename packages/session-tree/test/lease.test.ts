@@ -15,7 +15,7 @@ import { join } from "node:path";
 import type { EspalierError } from "@espalier/jsonl-stream";
 import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
 import type { SessionLease } from "@espalier/session-tree";
-import { fileStore } from "@espalier/session-tree/node";
+import { fileStore, takeFileLease } from "@espalier/session-tree/node";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 
 const home = mkdtempSync(join(tmpdir(), "espalier-"));
@@ -54,6 +54,14 @@ test("a second caller gets an error that names the holder of a session", async (
   await (await store.lease({ file: ref })).release();
   expect(existsSync(leaseFile())).toBe(false);
   expect(readdirSync(join(ref, "..")).filter((name) => name.includes("lease"))).toEqual([]);
+});
+
+test("the lease of a file whose folder is gone is refused in one sentence", async () => {
+  const path = join(home, "gone", "s.jsonl");
+  await expect(takeFileLease(path)).rejects.toMatchObject({
+    code: "not-found",
+    message: `${path} or its folder no longer exists; name an existing session.`,
+  });
 });
 
 test("a leased session is not removed", async () => {

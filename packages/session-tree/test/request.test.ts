@@ -683,6 +683,16 @@ describe("system prompt and tools", () => {
     ]);
   });
 
+  it.each([
+    [null, "it is not an object"],
+    [{ name: "read", parameters: "path" }, "its `parameters` are not an object"],
+  ])("a tool of the caller that is none is refused: %j", (tool, problem) => {
+    const request = () =>
+      buildRequest(contextOf([user("go")]), { format: anthropicFormat, tools: [tool as never] });
+    expect(request).toThrow(expect.objectContaining({ code: "bad-tool" }));
+    expect(request).toThrow(problem);
+  });
+
   it("names are made valid in the same way in tools and in calls", () => {
     const request = buildRequest(contextOf([user("a"), says(calls("1", {}, "fs.read"))]), {
       format: anthropicFormat,
