@@ -1,6 +1,6 @@
 import type { SessionListing, SessionStore } from "../../store/store.ts";
 import { growEntries } from "../grow-tree.ts";
-import { header, line, type Trial } from "./store-under-test.ts";
+import { codeOf, header, line, linesOf, type Trial } from "./store-under-test.ts";
 
 async function all(store: SessionStore): Promise<SessionListing[]> {
   const found: SessionListing[] = [];
@@ -106,6 +106,17 @@ export function listConformance({ test, expect }: Trial): void {
       for (const other of ["a", "b", "c"]) if (found.length === 1 && other !== id) await store.delete(other);
     }
     expect((await all(store)).map(({ id }) => id)).toEqual(found.slice(0, 1));
+  });
+
+  test("a log of a deleted session writes nothing into a later one with the same name", async (store) => {
+    const log = await store.create(header("s1"), [line("a")]);
+    const isRefused = async () => ["removed", "changed"].includes(await codeOf(log.append([line("b")])));
+    await store.delete({ file: log.ref });
+    expect(await isRefused()).toBe(true);
+    const later = await store.create(header("s1"), [line("c")]);
+    expect(later.ref).toBe(log.ref);
+    expect(await isRefused()).toBe(true);
+    expect((await linesOf(await store.open("s1", "read"))).slice(1)).toEqual([line("c")]);
   });
 
   test("deleting a session removes only that session", async (store) => {
