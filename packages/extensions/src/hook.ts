@@ -22,7 +22,7 @@ export interface HookOptions {
 function hookTimeLimit(name: string, options: HookOptions): number {
   const { timeoutMs = HANDLER_LIMIT_MS } = options;
   const refusal = refuseTimeLimit(timeoutMs);
-  if (refusal !== undefined) throw new ExtensionError("bad-hook", `The hook "${name}" has ${refusal}`);
+  if (refusal !== undefined) throw badHook(`The hook "${name}" has ${refusal}`);
   return timeoutMs;
 }
 
@@ -75,7 +75,7 @@ export function transformHook<Value, Field extends string>(
   options: TransformHookOptions<Value, Field>,
 ): TransformHook<Value, Field> {
   if ((options.field as string) === "type")
-    throw new ExtensionError("bad-hook", `The hook "${name}" cannot have the field "type"; choose another.`);
+    throw badHook(`The hook "${name}" cannot have the field "type"; choose another.`);
   return { ...options, mode: "transform", name, timeoutMs: hookTimeLimit(name, options) };
 }
 
@@ -132,8 +132,7 @@ export function decideHook<Payload extends object, Answer extends object>(
   options: DecideHookOptions<Payload, Answer>,
 ): DecideHook<Payload, Answer> {
   const field = ["cancel", "reason"].find((own) => Object.hasOwn(options.fields, own));
-  if (field !== undefined)
-    throw new ExtensionError("bad-hook", `The hook "${name}" always has "${field}"; leave it out of fields.`);
+  if (field !== undefined) throw badHook(`The hook "${name}" always has "${field}"; leave it out of fields.`);
   return { ...options, mode: "decide", name, timeoutMs: hookTimeLimit(name, options) };
 }
 
@@ -331,6 +330,9 @@ export class ExtensionError extends Error {
     this.owner = options.owner ?? null;
   }
 }
+
+/** Returns the error of a program that defines a hook incorrectly. */
+export const badHook = (message: string) => new ExtensionError("bad-hook", message);
 
 /**
  * Returns a thrown value of any type as text: the message of an error (its name when the message is empty), a string

@@ -1,5 +1,6 @@
 import type { ExtensionReport } from "./answer.ts";
 import {
+  badHook,
   type DecideHook,
   describeThrown,
   ExtensionError,
@@ -227,18 +228,14 @@ const isHookAlias = (hook: Hook): hook is HookAlias => hook.mode === "alias";
 /** Throws as {@link createExtensionHost}. */
 function checkHookSet(hooks: HookSet): void {
   for (const [name, hook] of Object.entries(hooks)) {
-    if (hook.name !== name) {
-      throw new ExtensionError(
-        "bad-hook",
-        `The hook "${hook.name}" is registered as "${name}"; use its own name.`,
-      );
-    }
+    if (hook.name !== name)
+      throw badHook(`The hook "${hook.name}" is registered as "${name}"; use its own name.`);
     if (!isHookAlias(hook)) continue;
     const target = Object.hasOwn(hooks, hook.of) ? hooks[hook.of] : undefined;
     if (target?.mode === "notify" || target?.mode === "decide") continue;
     const problem = !target
       ? "the host lacks; add it"
       : `is ${target.mode === "alias" ? "an alias" : "a transform hook"}; make it an alias of a notify or decide hook`;
-    throw new ExtensionError("bad-hook", `"${name}" is an alias of "${hook.of}", which ${problem}.`);
+    throw badHook(`"${name}" is an alias of "${hook.of}", which ${problem}.`);
   }
 }

@@ -355,7 +355,7 @@ function createPool(place: string, config: PoolConfig): Pool {
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     const message = `The parameters of the address of ${place} cannot be used (${code ?? "they are not understood"}); check that their files can be read.`;
-    throw new EspalierError("address", message);
+    throw badAddress(message);
   }
 }
 
@@ -404,6 +404,8 @@ interface StoreAddress {
   place: string;
 }
 
+const badAddress = (message: string) => new EspalierError("address", message);
+
 /** Maximum length of a namespace, in characters. */
 const LONGEST_NAMESPACE = 128;
 
@@ -415,8 +417,7 @@ export function parseStoreAddress(text: string): StoreAddress {
   const url = /^postgres(ql)?:\/\//i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
   const database = url && decoded(url.pathname);
   if (!url || database === undefined) {
-    throw new EspalierError(
-      "address",
+    throw badAddress(
       "The address of the database cannot be read; write postgres://user@host:5432/database, and characters such as @ or / in a password as %40 or %2F.",
     );
   }
@@ -447,8 +448,7 @@ function checkParameters({ searchParams, search }: URL): void {
   if (wrong === undefined) return;
   // An unescaped ? in a password makes a parameter of the rest of the password.
   const named = /[@/]/.test(search) || !/^\w{1,40}$/.test(wrong) ? "A parameter" : `The parameter ${wrong}`;
-  throw new EspalierError(
-    "address",
+  throw badAddress(
     `${named} of the database's address is unknown or given twice; known parameters are ${PARAMETERS.join(", ")}. A ? in a password is written %3F.`,
   );
 }
@@ -470,8 +470,7 @@ const STRICT_ALL_THE_SAME: ReadonlySet<string> = new Set(["prefer", "require", "
 export function checkNamespace(namespace: string): void {
   const isSound = namespace !== "" && namespace.length <= LONGEST_NAMESPACE && !/[\p{C}/]/u.test(namespace);
   if (!isSound)
-    throw new EspalierError(
-      "address",
+    throw badAddress(
       `A namespace has 1 to ${LONGEST_NAMESPACE} visible characters and no slash; name another one.`,
     );
 }
@@ -488,8 +487,7 @@ function withoutLimits(connectionString: string) {
     url.searchParams.delete(name);
     if (said === null) continue;
     if (!/^\d+$/.test(said))
-      throw new EspalierError(
-        "address",
+      throw badAddress(
         `${name} in the address of the database is a number (${name === "connect_timeout" ? "seconds" : "milliseconds"}), for example ${name}=30.`,
       );
     limits[name] = Number(said);

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import fs, { type BigIntStats, constants } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { promisify } from "node:util";
-import { EspalierError } from "../error.ts";
+import { EspalierError, type LogErrorCode } from "../error.ts";
 import type { ByteView } from "../scan.ts";
 
 /** Access to a file. `write` allows appending and reading. */
@@ -50,24 +50,14 @@ function openingCall<T>(path: string, mode: OpenMode, call: () => T): T {
 
 function openError(path: string, mode: OpenMode, error: unknown): EspalierError {
   const code = systemCode(error);
+  const failed = (kind: LogErrorCode, problem: string) =>
+    new EspalierError(kind, `${path} ${problem}`, { cause: error });
   if (isNoFolder(error)) return noFile(path, error);
-  if (code === "ELOOP" || code === "EMLINK") {
-    return new EspalierError(
-      "not-a-file",
-      `${path} is a symbolic link, which is not followed; name the file it leads to.`,
-      { cause: error },
-    );
-  }
-  if (mode === "write" && (code === "EACCES" || code === "EPERM" || code === "EROFS")) {
-    return new EspalierError("read-only", `${path} may not be written; open it for reading, or copy it.`, {
-      cause: error,
-    });
-  }
-  return new EspalierError(
-    "unreadable",
-    `${path} cannot be opened (${code ?? "see cause"}); check its permissions.`,
-    { cause: error },
-  );
+  if (code === "ELOOP" || code === "EMLINK")
+    return failed("not-a-file", "is a symbolic link, which is not followed; name the file it leads to.");
+  if (mode === "write" && (code === "EACCES" || code === "EPERM" || code === "EROFS"))
+    return failed("read-only", "may not be written; open it for reading, or copy it.");
+  return failed("unreadable", `cannot be opened (${code ?? "see cause"}); check its permissions.`);
 }
 
 const noFile = (path: string, cause?: unknown) =>
@@ -274,20 +264,12 @@ export async function writingCallAsync<T>(path: string, call: () => Promise<T>):
 function writeError(path: string, error: unknown): EspalierError {
   if (error instanceof EspalierError) return error;
   const code = systemCode(error);
+  const failed = (kind: LogErrorCode, message: string) => new EspalierError(kind, message, { cause: error });
   if (code === "EEXIST")
-    return new EspalierError("exists", `${path} already exists and was not changed; choose another name.`, {
-      cause: error,
-    });
-  if (isNoFolder(error))
-    return new EspalierError("not-found", `There is no folder for ${path}; create it first.`, {
-      cause: error,
-    });
+    return failed("exists", `${path} already exists and was not changed; choose another name.`);
+  if (isNoFolder(error)) return failed("not-found", `There is no folder for ${path}; create it first.`);
   const cure = "check the permissions of its folder and the free space on the disk";
-  return new EspalierError(
-    "write-failed",
-    `${path} could not be written (${code ?? "see cause"}); ${cure}.`,
-    { cause: error },
-  );
+  return failed("write-failed", `${path} could not be written (${code ?? "see cause"}); ${cure}.`);
 }
 
 /** Error codes of systems that cannot sync a folder (Windows; some network and user-space file systems). */
