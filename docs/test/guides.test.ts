@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { engineHooks } from "espalier/extend";
 import { describe, expect, test } from "vitest";
 import { desk, fencesOf, ROOT } from "./desk.ts";
 
@@ -46,4 +47,14 @@ test("the table of contents has every guide", () => {
   const contents = readFileSync(join(GUIDES, "README.md"), "utf8");
   const names = readdirSync(GUIDES).filter((name) => name !== "README.md");
   for (const name of names) expect(contents).toContain(`](${name})`);
+});
+
+test("the guide for extensions has a row for every hook", () => {
+  const guide = readFileSync(join(GUIDES, "write-an-extension.md"), "utf8");
+  const [, table = ""] = guide.split("## Every hook\n");
+  const rows = table.split("\n\nThe type")[0]!.matchAll(/^\|([^|]+)\|/gm);
+  const named = [...rows].flatMap(([, names = ""]) =>
+    [...names.matchAll(/`(\w+)`/g)].map(([, name]) => name),
+  );
+  expect(named.toSorted()).toEqual(Object.keys(engineHooks).toSorted());
 });
