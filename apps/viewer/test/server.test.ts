@@ -273,12 +273,29 @@ describe("the answer of the server", () => {
       [`api/sessions/${KEY}/gists?from=0&to=99999`, 400, "bad-request"],
       [`api/sessions/${KEY}/entries?rows=1,b`, 400, "bad-request"],
       [`api/sessions/${KEY}/compaction?row=0`, 404, "unknown-entry"],
+      [`api/sessions/${KEY}/export?format=pdf`, 400, "bad-request"],
+      [`api/sessions/${KEY}/plan?policy=none`, 400, "bad-request"],
     ] as const) {
       const answer = await get(path);
       const { error } = (await answer.json()) as { error: { code: string; message: string } };
       expect([path, answer.status, error.code]).toEqual([path, status, code]);
       expect(error.message).not.toBe("");
     }
+  });
+
+  test("describes a bad change, and makes none", async () => {
+    const before = readFileSync(file);
+    for (const [act, body, message] of [
+      ["label", {}, "`id` is missing."],
+      ["label", { id: 5 }, "`id` must be a text."],
+      ["fork", { id: "x", position: "after" }, '`position` is "at" or "before".'],
+      ["compact", { policy: "none" }, "`policy` must be one of token-budget"],
+      ["compact", [], "A change is sent as a JSON object, with that content type."],
+    ] as const) {
+      const { error } = (await linesOf(await post(writing, act, body))).at(-1);
+      expect(error).toMatchObject({ code: "bad-request", message: expect.stringContaining(message) });
+    }
+    expect(readFileSync(file)).toEqual(before);
   });
 
   test("includes entries that others append", async () => {
