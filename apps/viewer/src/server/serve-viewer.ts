@@ -463,9 +463,7 @@ async function readPage(file: string): Promise<string> {
     throw new ViewerError(
       "page",
       `The viewer's page is not at ${file}; build it with \`npm run -s --prefix apps/viewer build\`.`,
-      {
-        cause,
-      },
+      { cause },
     );
   }
 }

@@ -96,9 +96,6 @@ interface OrderState {
 
 const BEFORE: OrderState = { tokens: 0, said: "" };
 
-/** Address of the shown session on its server, which makes changes. */
-const useServed = (): string => `api/sessions/${encodeURIComponent(useViewer().served!)}`;
-
 /** Returns a message that keeps the dialog open after an act; empty if the page shows the change. */
 function saidOf(act: Order["act"], result: Readonly<Record<string, unknown>>): string {
   if (act === "compact" && result["eligible"] === false)
@@ -127,8 +124,7 @@ interface ActDialogProps extends DialogEnds {
 function ActDialog({ act, body, isPossible, isWide = false, progress, ...props }: ActDialogProps) {
   const { onDone, onClose, children } = props;
   const [state, setState] = progress;
-  const base = useServed();
-  const { canWrite } = useViewer();
+  const { canWrite, served } = useViewer();
   const title = canWrite ? ORDER_TITLES[act] : "Plan of a compaction";
   const run = async (event: Event) => {
     event.preventDefault();
@@ -136,7 +132,7 @@ function ActDialog({ act, body, isPossible, isWide = false, progress, ...props }
     setState({ ...BEFORE, running });
     try {
       const result = await send<Record<string, unknown>>(
-        `${base}/${act}`,
+        `${served}/${act}`,
         body,
         (tokens) => setState({ running, tokens, said: "" }),
         running.signal,
@@ -206,15 +202,14 @@ const LEAVES: ReadonlySet<Order["act"]> = new Set(["navigate", "fork"]);
 
 /** Dialog of a change: asks for its parameters, runs it, and shows its progress. */
 export function OrderDialog({ order: { act, id, row }, ...ends }: DialogEnds & { order: Order }) {
-  const { model } = useViewer();
-  const base = useServed();
+  const { model, served } = useViewer();
   const [words, setWords] = useState("");
   const [summarize, setSummarize] = useState(false);
   const progress = useState(BEFORE);
   const isReversal = act === "undo" || act === "redo";
   const { answer: acts, error } = useAnswer(
-    async () => (isReversal ? ask<NextActs>(`${base}/act`) : undefined),
-    [base, model.rows.length, progress[0].said],
+    async () => (isReversal ? ask<NextActs>(`${served}/act`) : undefined),
+    [served, model.rows.length, progress[0].said],
   );
   const reversed = isReversal ? acts?.[act] : undefined;
   const body =
@@ -292,19 +287,18 @@ function ReversedAct({ direction, act }: ReversedActProps) {
 
 /** Plan of a compaction at the leaf by each policy, with a button that runs it if the session can be changed. */
 export function PlanDialog(ends: DialogEnds) {
-  const { model, canWrite } = useViewer();
-  const base = useServed();
+  const { model, canWrite, served } = useViewer();
   const { answer: plans, error } = useAnswer(
-    () => ask<PlansView>(`${base}/plans`),
-    [base, model.rows.length],
+    () => ask<PlansView>(`${served}/plans`),
+    [served, model.rows.length],
   );
   const [chosen, setChosen] = useState<string>();
   const [words, setWords] = useState("");
   const progress = useState(BEFORE);
   const policy = chosen ?? plans?.policy;
   const { answer: plan, error: refused } = useAnswer(
-    async () => (policy === undefined ? undefined : ask<PlanView>(`${base}/plan`, { policy })),
-    [base, policy, model.rows.length],
+    async () => (policy === undefined ? undefined : ask<PlanView>(`${served}/plan`, { policy })),
+    [served, policy, model.rows.length],
   );
   const trouble = error ?? refused;
   const body = { policy, ...(words === "" ? {} : { instructions: words }) };

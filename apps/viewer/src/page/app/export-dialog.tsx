@@ -32,7 +32,7 @@ export function ExportDialog({ print, onClose }: { print: () => void; onClose: (
       const { reader } = model;
       link.href = isLocal(reader)
         ? URL.createObjectURL(await localExport(reader, asked))
-        : `api/sessions/${encodeURIComponent(served ?? "")}/export?${new URLSearchParams({ ...asked })}`;
+        : `${served}/export?${new URLSearchParams({ ...asked })}`;
       link.download = fileNameOf(model.facts.id, format);
       link.click();
       onClose();

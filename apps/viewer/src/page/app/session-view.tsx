@@ -14,7 +14,7 @@ import {
   useObserved,
   usePrintKey,
 } from "../source/observe.ts";
-import { embeddedLeftOut, type PageSource } from "../source/page-source.ts";
+import { embeddedLeftOut, type PageSource, sessionAddress } from "../source/page-source.ts";
 import { SessionModel } from "../source/session-model.ts";
 import { formatMany } from "../text/numbers.ts";
 import { visibleControls } from "../text/visible-controls.ts";
@@ -93,7 +93,7 @@ export function SessionView({ source, session, address, report }: SessionViewPro
     <LoadedSession
       model={model}
       address={address}
-      served={source.isServed ? session : undefined}
+      served={source.isServed ? sessionAddress(session) : undefined}
       canWrite={source.canWrite}
     />
   );
@@ -101,19 +101,14 @@ export function SessionView({ source, session, address, report }: SessionViewPro
 
 /** Reads new entries of a session when the server reports them. Returns a function that ends the connection. */
 const followSession = (session: string, model: SessionModel): (() => void) =>
-  followEvents(`api/sessions/${encodeURIComponent(session)}/events`, "pulse", (data) => {
+  followEvents(`${sessionAddress(session)}/events`, "pulse", (data) => {
     const { length } = JSON.parse(data) as { length: number };
     // A failure needs no handling: the next event, sent when the server is back, reads the same entries.
     if (length !== model.facts.length) model.grow().catch(() => undefined);
   });
 
-interface LoadedSessionProps {
-  model: SessionModel;
+interface LoadedSessionProps extends Pick<Viewer, "model" | "served" | "canWrite"> {
   address: Address;
-  /** Key of the session on the server; undefined without a server. */
-  served: string | undefined;
-  /** True if the session can be changed. */
-  canWrite: boolean;
 }
 
 type Opened = { order: Order } | "plan" | "export" | "keys";

@@ -13,7 +13,7 @@ export interface Order {
 /** The session that the page shows, and functions of the page for its parts. */
 export interface Viewer {
   readonly model: SessionModel;
-  /** Key of the session on the server; undefined without a server. */
+  /** Address of the session on the server; undefined without a server. */
   readonly served: string | undefined;
   /** True if the page can change the session. */
   readonly canWrite: boolean;

@@ -90,7 +90,7 @@ function ShellRun({ message }: { message: BashExecutionMessage }) {
   const { command, output, exitCode, cancelled, excludeFromContext } = message;
   const failed = (exitCode ?? 0) !== 0 || cancelled === true;
   return (
-    <div class={`shell${failed ? " failed" : ""}`}>
+    <div>
       <PlainText text={`$ ${fieldText(command)}`} language="bash" />
       {output && <PlainText text={fieldText(output)} />}
       {failed && <span class="tag bad">{cancelled ? "cancelled" : `exit code ${fieldText(exitCode)}`}</span>}

@@ -12,8 +12,7 @@ export function UsagePanel() {
   const { model, served } = useViewer();
   const { answer: stats, error } = useAnswer(() => model.reader.stats(), [model, model.rows.length]);
   const { answer: runs = [] } = useAnswer(
-    async () =>
-      served === undefined ? [] : ask<SubAgentCost[]>(`api/sessions/${encodeURIComponent(served)}/subagents`),
+    async () => (served === undefined ? [] : ask<SubAgentCost[]>(`${served}/subagents`)),
     [served, model.rows.length],
   );
   if (error) return <p class="failure">{error.message}</p>;

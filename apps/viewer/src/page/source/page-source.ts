@@ -4,7 +4,7 @@ import type { ListedForPage } from "../../server/open-sessions.ts";
 
 /** A session in the list of a page. Without a server, only some of its facts are known. */
 export type ShownSession = Partial<ListedForPage> &
-  Pick<ListedForPage, "key" | "id" | "file" | "cwd" | "name" | "firstMessage" | "modified" | "bytes">;
+  Pick<ListedForPage, "key" | "id" | "cwd" | "name" | "firstMessage" | "modified" | "bytes">;
 
 /** Source of a page's sessions: a server, the page itself, or files that a user drops onto the page. */
 export interface PageSource {
@@ -63,14 +63,13 @@ export function localSource(): LocalSource {
           `${name} has no line that is a session header or an entry; is it a session file?`,
         );
       const reader = treeReader(tree);
-      const facts = await reader.facts();
+      const { id, cwd, name: given, created: modified } = await reader.facts();
       // Addresses need well-formed Unicode.
-      const key = (facts.id || name).toWellFormed();
+      const key = (id || name).toWellFormed();
       readers.set(key, reader);
-      const listed = { key, id: facts.id, file: name, cwd: facts.cwd, name: facts.name, bytes: bytes.length };
       const known = sessions.findIndex((session) => session.key === key);
       if (known >= 0) sessions.splice(known, 1);
-      sessions.unshift({ ...listed, firstMessage: null, modified: facts.created });
+      sessions.unshift({ key, id, cwd, name: given, bytes: bytes.length, firstMessage: null, modified });
       return key;
     },
   };
@@ -91,6 +90,9 @@ export function embeddedLeftOut(id: string): number {
   return of === encodeURIComponent(id.toWellFormed()) ? Number(leftOut) : 0;
 }
 
+/** Returns the address of a session on its server. */
+export const sessionAddress = (key: string): string => `api/sessions/${encodeURIComponent(key)}`;
+
 /** Maximum number of rows in one address, since servers accept addresses of up to 16 KB. */
 const ROWS = 500;
 
@@ -99,7 +101,7 @@ const ROWS = 500;
  * @param key key of the session on the server
  */
 export function remoteReader(key: string): SessionReader {
-  const base = `api/sessions/${encodeURIComponent(key)}`;
+  const base = sessionAddress(key);
   const asks =
     <Answer>(what: string, ...names: readonly string[]) =>
     (...values: readonly (string | number)[]): Promise<Answer> =>
