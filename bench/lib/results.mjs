@@ -102,7 +102,7 @@ function mark({ holds, isStretch }) {
 }
 
 /** Formats a number with three significant digits. */
-export function numberText(value) {
+function numberText(value) {
   if (value >= 100) return Math.round(value).toLocaleString("en");
   return `${Number(value.toPrecision(3))}`;
 }

@@ -13,11 +13,8 @@ export function sourceKey(/** @type {string} */ root) {
   };
   const addFolder = (/** @type {string} */ folder) => {
     if (!existsSync(folder)) return;
-    for (const entry of readdirSync(folder, { withFileTypes: true })) {
-      const path = join(folder, entry.name);
-      if (entry.isDirectory()) addFolder(path);
-      else add(path);
-    }
+    for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true }))
+      if (!entry.isDirectory()) add(join(entry.parentPath, entry.name));
   };
   hash.update(`${process.version}\n`);
   for (const file of ["pnpm-lock.yaml", "scripts/command/bundle.mjs", "scripts/command/viewer-page.mjs"])
