@@ -82,10 +82,7 @@ class ClaudeCodeLines implements NativeFile {
     const { entry, isMade } = item;
     if (!isMade && hasEncrypted(entry))
       this.#session.issues.add("dropped", "reasoning", entry.id, PATH_DIFFERENCES.encrypted);
-    if (isCompactionItem(item)) {
-      yield* this.#compaction(item);
-      return;
-    }
+    if (isCompactionItem(item)) return yield* this.#compaction(item);
     const lines = this.#bodies(item);
     if (lines.length === 0) return;
     const first = isMade

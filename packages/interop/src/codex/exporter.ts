@@ -87,15 +87,9 @@ class RolloutLines implements NativeFile {
     const { entry } = item;
     const { issues } = this.#session;
     const { timestamp } = entry;
-    if (isCompactionItem(item)) {
-      yield* this.#compaction(item);
-      return;
-    }
+    if (isCompactionItem(item)) return yield* this.#compaction(item);
     const { message } = item;
-    if (message === undefined) {
-      yield* this.#state(item);
-      return;
-    }
+    if (message === undefined) return yield* this.#state(item);
     issues.add("changed", "id", entry.id, DIFFERENCES.noIds);
     if (message.role === "toolResult" && message.isError)
       issues.add("changed", "isError", entry.id, DIFFERENCES.noErrorMark);

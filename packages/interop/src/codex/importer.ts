@@ -185,13 +185,12 @@ const KNOWN_STATE: ReadonlySet<string> = new Set(
 function takeLine(history: ThreadHistory, line: LogicalLine, next: LogicalLine | undefined): void {
   history.begin(line);
   const take = TAKE.get(line.type);
-  if (take) {
-    take(history, line, next);
-    return;
+  if (take) take(history, line, next);
+  else {
+    if (!KNOWN_STATE.has(line.type))
+      history.note("unknown-type", "Lines of an unknown type are kept as state.");
+    history.state(line.type, line.payload);
   }
-  if (!KNOWN_STATE.has(line.type))
-    history.note("unknown-type", "Lines of an unknown type are kept as state.");
-  history.state(line.type, line.payload);
 }
 
 function takeHeader(history: ThreadHistory, { type, payload }: LogicalLine): void {
