@@ -188,8 +188,8 @@ export class Agent {
   /** Stores a change of the model in the session; from then on, requests go to this model. */
   async setModel(model: Provider): Promise<void> {
     const { provider, modelId } = model;
-    const log = this.#run?.log ?? new TurnLog(this.session);
-    await this.#telling(log).append([modelChange.of({ provider, modelId })]);
+    const log = this.#run?.log ?? this.#newLog();
+    await log.append([modelChange.of({ provider, modelId })]);
     this.#model = model;
   }
 
@@ -262,7 +262,7 @@ export class Agent {
 
   /** Runs from a prompt to the end of the run, whatever its outcome. */
   async #work(options: RunOptions, ...prompt: NewEntry[]): Promise<AssistantMessage | null> {
-    const log = this.#telling(new TurnLog(this.session));
+    const log = this.#newLog();
     const run: Run = { controller: new AbortController(), log, last: null };
     const { signal } = run.controller;
     this.#run = run;
@@ -352,8 +352,8 @@ export class Agent {
     return limitsOf(this.session, this.#model, this.#prompt);
   }
 
-  #telling(log: TurnLog): TurnLog {
-    return log.telling((event) => this.#tell(event));
+  #newLog(): TurnLog {
+    return new TurnLog(this.session).telling((event) => this.#tell(event));
   }
 
   #tell(event: AgentEvent): void {
@@ -432,10 +432,8 @@ class InputQueue {
     const data = { sessionId: this.#session.id, entryId: createId(), text };
     const adding = this.#session.append(custom.of({ customType: QUEUED, data }), { durability: "fsync" });
     this.#adding++;
-    this.#added = adding.then(
-      () => this.#adding--,
-      () => this.#adding--,
-    );
+    const ended = () => this.#adding--;
+    this.#added = adding.then(ended, ended);
     for (const entry of await adding) this.#said.add(entry);
   }
 

@@ -260,11 +260,7 @@ const ABORTED = "The answer was aborted.";
 
 /** Returns the error message of a provider with its status, from which an overflow is recognized. */
 function errorTextOf(error: unknown): string {
-  const { status, statusCode, message } = error as {
-    status?: unknown;
-    statusCode?: unknown;
-    message?: unknown;
-  };
+  const { status, statusCode, message } = error as Record<string, unknown>;
   const text = typeof message === "string" && message !== "" ? message : String(error);
   const code = status ?? statusCode;
   // A proxy has another message for this error.

@@ -4,7 +4,7 @@ import { pricesOf } from "@espalier/summarizer";
 import { billedCallAt, type OwnPrices, priceOf } from "../reading/bills.ts";
 import { formatCost } from "../reading/figures.ts";
 import type { Session } from "../session/session.ts";
-import { type ListedSession, listSessions } from "../session/stores.ts";
+import { type ListedSession, listSessions, runsBelow } from "../session/stores.ts";
 
 /**
  * Refuses a request that would exceed the budget, before it is sent: the cost of the session so far, on all branches
@@ -103,10 +103,6 @@ async function othersOfTask({ store, header }: Session): Promise<ListedSession[]
     above.add(first);
     parent = byId.get(first)?.parent ?? undefined;
   }
-  const ofTask = new Set([first]);
-  // The set grows during the loop, which visits the added ids too.
-  for (const id of ofTask)
-    for (const { id: run, parent } of listed)
-      if (parent?.kind === "subagent" && parent.sessionId === id) ofTask.add(run);
-  return listed.filter(({ id }) => id !== header?.id && ofTask.has(id));
+  const ofTask = [...listed.filter(({ id }) => id === first), ...runsBelow(first, listed)];
+  return ofTask.filter(({ id }) => id !== header?.id);
 }

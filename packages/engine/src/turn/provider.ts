@@ -2,6 +2,7 @@ import { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, effectiveWindow }
 import type { AssistantMessage, SessionContext, ToolDefinition, Usage } from "@espalier/session-tree";
 import { type Summarizer, withWindow } from "@espalier/summarizer";
 import type { CompactionRequest } from "../compaction/draft.ts";
+import { overheadOf } from "../compaction/request.ts";
 import type { Session } from "../session/session.ts";
 
 /**
@@ -71,7 +72,6 @@ export function limitsOf(
   provider: Provider,
   given: Pick<ParamsOptions, "system" | "tools">,
 ): Limits {
-  const { system = "", tools } = promptOf(provider, given);
   const settings = { ...DEFAULT_COMPACTION_SETTINGS, ...session.options.compaction };
   return {
     settings: {
@@ -79,12 +79,7 @@ export function limitsOf(
       contextWindow: windowOf(session, provider),
       reserveTokens: Math.max(settings.reserveTokens, provider.answerTokens ?? 0),
     },
-    overheadTokens: session.policy.estimate({
-      role: "system",
-      content: system,
-      toolsAdded: tools,
-      timestamp: 0,
-    }),
+    overheadTokens: overheadOf(session.policy, promptOf(provider, given)),
     ...writerOf(session, provider),
   };
 }

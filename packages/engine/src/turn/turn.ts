@@ -1,3 +1,4 @@
+import { nativeFor } from "@espalier/interop";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type AssistantMessage,
@@ -73,7 +74,8 @@ export class Turn {
     const { error, signal, tell, before } = asked;
     this.text = [...before, answer].map(messageText).join("");
     this.message = answer;
-    this.calls = callsOf(answer).map(({ id, name, arguments: input }) => ({ id, name, input }));
+    const calls = isFailedAnswer(answer) ? [] : toolCalls(answer);
+    this.calls = calls.map(({ id, name, arguments: input }) => ({ id, name, input }));
     this.error = error;
     this.#session = session;
     this.#log = log;
@@ -100,16 +102,11 @@ export class Turn {
   /** Runs one call and records its result, as {@link answerAll} does. */
   async answer({ id, name, input }: TurnCall, run: (call: TurnCall) => unknown): Promise<ToolResultMessage> {
     const call: ToolCallBlock = { type: "toolCall", id, name, arguments: input };
-    const isCutOff = this.message.stopReason === "length";
-    if (!isCutOff) this.#tell({ type: "tool_start", call });
+    if (this.message.stopReason === "length") return this.#record(call, refused(call, CUT_OFF));
+    this.#tell({ type: "tool_start", call });
+    const ended = await outcome(call, async () => run({ id, name, input }), this.#signal);
     // Recorded before it is shown: a tool's work cannot be repeated.
-    const result = await this.#record(
-      call,
-      isCutOff
-        ? refused(call, CUT_OFF)
-        : await outcome(call, async () => run({ id, name, input }), this.#signal),
-    );
-    if (isCutOff) return result;
+    const result = await this.#record(call, ended);
     this.#tell({ type: "tool_end", call, result });
     const { content, isError } = result;
     await this.#session.tell(toolResult, {
@@ -252,10 +249,6 @@ function outputOf(output: unknown): Output {
 
 const isBlock = (block: unknown): boolean => isRecord(block) && typeof block["type"] === "string";
 
-/** Returns the calls of an answer; none when it failed or was aborted. */
-const callsOf = (answer: AssistantMessage): ToolCallBlock[] =>
-  answer.stopReason === "error" || answer.stopReason === "aborted" ? [] : toolCalls(answer);
-
 /**
  * Returns the calls of the newest answer without a result: a process ended, or a branch was left, before they had one.
  * A call that waits for an approval of the AI SDK is not included: the SDK runs it after the approval.
@@ -265,11 +258,10 @@ export function openCalls(messages: readonly ContextMessage[]): ToolCallBlock[] 
   for (const message of messages.toReversed()) {
     if (message.role === "toolResult") answered.add(message.toolCallId);
     if (message.role !== "assistant" || isFailedAnswer(message)) continue;
-    for (const block of contentBlocks(message) as {
-      type: string;
-      native?: { value?: { toolCallId?: unknown } };
-    }[])
-      if (block.type === "ai-sdk.tool-approval-request") answered.add(block.native?.value?.toolCallId);
+    for (const block of contentBlocks(message)) {
+      const native = nativeFor(block, "ai-sdk")?.value;
+      if (native?.["type"] === "tool-approval-request") answered.add(native["toolCallId"]);
+    }
     return toolCalls(message).filter(({ id }) => !answered.has(id));
   }
   return [];
