@@ -33,8 +33,8 @@ import type { Session } from "./session.ts";
 import { entryBeforeAppend } from "./state.ts";
 
 /**
- * Runs the hooks of an append, then the redaction, and adds the rules in the user's messages after these. Returns the
- * drafts to write.
+ * Runs the hooks of an append, then the redaction, and adds the rules in each user's message directly after it. Returns
+ * the drafts to write.
  *
  * @param rules receives the ids of the added rule entries and their edits
  * @param createdIds receives all ids that are new, also those of messages with rules
@@ -48,7 +48,21 @@ export async function transformDrafts(
 ): Promise<readonly NewEntry[]> {
   const handled = await handledDrafts(session, drafts);
   if (session.options.rules === false || !handled.some(isPrompt)) return handled;
-  return withRules(session, rules, handled, createdIds);
+  const out: NewEntry[] = [];
+  // Rules are searched after redaction, in the text that is written.
+  for (const draft of handled) {
+    out.push(draft);
+    if (!isPrompt(draft)) continue;
+    const behind = await rulesBehind(session, draft, out);
+    if (!behind) continue;
+    if (draft.id === undefined) createdIds.add(behind.id);
+    for (const { id } of behind.entries) {
+      rules.add(id!);
+      createdIds.add(id!);
+    }
+    out.splice(-1, 1, { ...draft, id: behind.id }, ...behind.entries);
+  }
+  return out;
 }
 
 /** Runs the hooks of an append, then the redaction. Throws as {@link transformDrafts}. */
@@ -98,32 +112,6 @@ export function refuseNestedAppend(session: Session): void {
       "A handler of entry_before_append cannot append to the session that waits for its answer; do it in entry_appended.",
     );
   }
-}
-
-/**
- * Adds the rules of each user message to a batch, directly after the message. Other drafts are unchanged. Rules are
- * searched after redaction, in the text that is written. Parameters as in {@link transformDrafts}.
- */
-async function withRules(
-  session: Session,
-  rules: Set<string>,
-  drafts: readonly NewEntry[],
-  createdIds: Set<string>,
-): Promise<readonly NewEntry[]> {
-  const out: NewEntry[] = [];
-  for (const draft of drafts) {
-    out.push(draft);
-    if (!isPrompt(draft)) continue;
-    const behind = await rulesBehind(session, draft, out);
-    if (!behind) continue;
-    if (draft.id === undefined) createdIds.add(behind.id);
-    for (const { id } of behind.entries) {
-      rules.add(id!);
-      createdIds.add(id!);
-    }
-    out.splice(-1, 1, { ...draft, id: behind.id }, ...behind.entries);
-  }
-  return out;
 }
 
 const isPrompt = (draft: NewEntry): boolean => isMessage(draft as Entry, "user");

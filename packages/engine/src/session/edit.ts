@@ -17,6 +17,7 @@ import {
   contextEdit,
   custom,
   type Entry,
+  type EntryKind,
   isCustom,
   isMessage,
   isOnPath,
@@ -389,16 +390,11 @@ function restored(tree: Tree, entry: Entry, row: number): NewEntry | undefined {
   const undoes = entry.id;
   if (label.is(entry)) {
     const { targetId } = entry;
-    const text = newestAbove(tree, row, (above) => label.is(above) && above.targetId === targetId);
-    return {
-      ...label.of({ targetId, ...(text && label.is(text) && text.label ? { label: text.label } : {}) }),
-      undoes,
-    };
+    const before = newestAbove(tree, row, label, (above) => above.targetId === targetId);
+    return { ...label.of({ targetId, ...(before?.label ? { label: before.label } : {}) }), undoes };
   }
-  if (sessionInfo.is(entry)) {
-    const named = newestAbove(tree, row, (above) => sessionInfo.is(above));
-    return { ...sessionInfo.of({ name: (named && sessionInfo.is(named) && named.name) || "" }), undoes };
-  }
+  if (sessionInfo.is(entry))
+    return { ...sessionInfo.of({ name: newestAbove(tree, row, sessionInfo)?.name ?? "" }), undoes };
   if (!isCustom(entry, PIN)) return undefined;
   const { targetId } = (entry.data ?? {}) as { targetId: string };
   const above = customEntries({ tree, leafId: tree.parentIdAt(row) });
@@ -408,12 +404,15 @@ function restored(tree: Tree, entry: Entry, row: number): NewEntry | undefined {
   };
 }
 
-function newestAbove(tree: Tree, row: number, isSought: (entry: Entry) => boolean): Entry | undefined {
+function newestAbove<Sought extends Entry>(
+  tree: Tree,
+  row: number,
+  kind: EntryKind<Sought>,
+  isMeant: (above: Sought) => boolean = () => true,
+): Sought | undefined {
   for (let above = row - 1; above >= 0; above--) {
-    const { type } = tree.kindAt(above);
-    if (type !== label.type && type !== sessionInfo.type) continue;
-    const entry = tree.entryAt(above);
-    if (isSought(entry)) return entry;
+    const entry = tree.kindAt(above).type === kind.type ? tree.entryAt(above) : undefined;
+    if (entry && kind.is(entry) && isMeant(entry)) return entry;
   }
   return undefined;
 }
