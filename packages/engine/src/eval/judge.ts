@@ -5,6 +5,7 @@ import { type ContextMessage, isRecord } from "@espalier/session-tree";
 import { escapeText, pricesOf, type TokenPrices, withRetry } from "@espalier/summarizer";
 import type { PolicyName } from "../compaction/policies.ts";
 import { costOf } from "../reading/bills.ts";
+import { formatCost } from "../reading/figures.ts";
 import type { Provider } from "../turn/provider.ts";
 import {
   answerTask,
@@ -335,7 +336,7 @@ export class Judge {
       if (cost + (priceOf(input, 0, this.#options) ?? 0) > maxCost)
         throw new EspalierError(
           "over-budget",
-          `The judge has cost $${cost.toFixed(4)} and its next request would exceed --max-cost of $${maxCost}. Raise it, or judge fewer sessions.`,
+          `The judge has cost ${formatCost(cost)} and its next request would exceed --max-cost of $${maxCost}. Raise it, or judge fewer sessions.`,
         );
     }
     if (!provider.summarizer)

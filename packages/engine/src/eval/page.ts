@@ -1,4 +1,5 @@
 // Report as one page for a browser: no script, no network, light and dark.
+import { formatCost } from "../reading/figures.ts";
 import type { JudgedSession } from "./judge.ts";
 import { CATEGORIES } from "./probes.ts";
 import {
@@ -80,7 +81,6 @@ const figure = (caption: string, picture: string, note: string): string =>
   `<figure><figcaption>${caption}</figcaption><p class="soft">${note}</p>${picture}</figure>`;
 
 const count = (value: number): string => Math.round(value).toLocaleString("en-US");
-const dollars = (value: number): string => `$${value.toFixed(3)}`;
 const share = (value: number): string => value.toFixed(2);
 
 const ROW_HEIGHT = 22;
@@ -133,13 +133,20 @@ function tableOf(rows: readonly Row[]): string {
     const cells = COLUMNS.map((column) => `<td>${cell(column, row[column])}</td>`).join("");
     return `<tr${row.isControl ? ' class="control"' : ""}><td>${row.policy ?? "at once"}</td><td>${textOf(row.summarizer)}</td><td>${row.rounds}</td>${cells}</tr>`;
   });
-  return `<div class="scroll"><table><thead><tr>${heading}</tr></thead><tbody>${lines.join("\n")}</tbody></table></div>`;
+  return table(heading, lines);
 }
+
+const table = (heading: string, lines: readonly string[]): string =>
+  `<div class="scroll"><table><thead><tr>${heading}</tr></thead><tbody>${lines.join("\n")}</tbody></table></div>`;
+
+/** Makes a list that opens at its title; empty without items. */
+const list = (title: string, items: readonly string[]): string =>
+  items.length === 0 ? "" : `<details><summary>${title}</summary><ul>${items.join("")}</ul></details>`;
 
 function cell(column: Column, value: number | null): string {
   if (value === null) return "–";
   if (column === "tokens" || column === "refetch") return count(value);
-  if (column === "price") return dollars(value);
+  if (column === "price") return formatCost(value);
   return column === "invented" ? value.toFixed(1) : share(value);
 }
 
@@ -192,10 +199,8 @@ function judgedPart({ session, judge, probes, dropped, empty, full, rows }: Judg
   return [
     `<h2>${textOf(`${session}, judged by ${judge}`)}</h2>`,
     `<p class="soft">${probes} questions. Score without any history ${empty ?? "–"}, with the whole history ${full ?? "–"}. Left out: ${unquoted} without a literal quotation, ${unreadable} unreadable, ${inTail} that the kept messages answer, ${ungraded} without an answer or a grade.</p>`,
-    `<div class="scroll"><table><thead><tr>${heading}</tr></thead><tbody>${lines.join("\n")}</tbody></table></div>`,
-    lost.length === 0
-      ? ""
-      : `<details><summary>Questions that were lost: ${lost.length}</summary><ul>${lost.join("")}</ul></details>`,
+    table(heading, lines),
+    list(`Questions that were lost: ${lost.length}`, lost),
   ].join("\n");
 }
 
@@ -208,11 +213,7 @@ function rulesPart(rows: readonly DetailedRow[]): string {
         `<li>${textOf(nameOf(row))}: <code>${textOf(text.slice(0, 200))}</code>, stated in round ${from}, fell in round ${fell}</li>`,
     ),
   );
-  const list =
-    fallen.length === 0
-      ? ""
-      : `<details><summary>Rules that fell: ${fallen.length}</summary><ul>${fallen.join("")}</ul></details>`;
-  return `${figure("Rules of the user by round", rulesPicture(rows), "Those that the model still reads. The grey line is those that hold.")}${list}`;
+  return `${figure("Rules of the user by round", rulesPicture(rows), "Those that the model still reads. The grey line is those that hold.")}${list(`Rules that fell: ${fallen.length}`, fallen)}`;
 }
 
 /** Draws a line for each policy; lines of equal figures are drawn side by side. */
@@ -261,7 +262,5 @@ function inventedPart(rows: readonly DetailedRow[]): string {
       const more = row.inventions.length > LISTED ? ` and ${row.inventions.length - LISTED} more` : "";
       return `<li>${textOf(nameOf(row))}: ${names.join(" ")}${more}</li>`;
     });
-  return lines.length === 0
-    ? ""
-    : `<details><summary>Names and numbers that no message has</summary><ul>${lines.join("")}</ul></details>`;
+  return list("Names and numbers that no message has", lines);
 }
