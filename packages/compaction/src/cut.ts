@@ -67,11 +67,8 @@ export function findCutPoint(
   );
   const items = entries.slice(start, end).map((entry) => ({ entry, messages: said.get(entry) ?? [] }));
   const cut = cutItems(items, keepRecentTokens);
-  return {
-    firstKeptIndex: cut.firstKeptIndex + start,
-    turnStartIndex: cut.turnStartIndex < 0 ? -1 : cut.turnStartIndex + start,
-    isSplitTurn: cut.isSplitTurn,
-  };
+  const turnStartIndex = cut.turnStartIndex < 0 ? -1 : cut.turnStartIndex + start;
+  return { ...cut, firstKeptIndex: cut.firstKeptIndex + start, turnStartIndex };
 }
 
 /** Finds a cut like {@link findCutPoint}, for projected entries and with any estimator. */

@@ -1,9 +1,9 @@
 import { type ContextMessage, type Entry, estimateTotal } from "@espalier/session-tree";
-import type { Sleep } from "@espalier/summarizer";
 import {
   isSummaryError,
   missingSections,
   renderTranscript,
+  type Sleep,
   type Summarizer,
   withFitting,
   withRetry,

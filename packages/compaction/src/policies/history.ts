@@ -14,6 +14,7 @@ import {
   type Tree,
 } from "@espalier/session-tree";
 import { cutText, escapeText } from "@espalier/summarizer";
+import { rangeOf } from "../compact.ts";
 import { proseOf } from "../summary-text.ts";
 
 /** Part of a session to read. */
@@ -272,13 +273,14 @@ function summaryOfAll(
   firstKeptRow: number,
 ): SessionSummary {
   const covered = pathRows(tree, leafRow).filter((row) => row < firstKeptRow && hasMessages(tree, row));
+  const { firstEntryId, lastEntryId, messages } = rangeOf(covered.map((row) => tree.idAt(row)));
   return {
     id: entry.id,
     sessionId: tree.header?.id ?? "",
     summary: stackIn(entry),
-    startMsgId: covered.length > 0 ? tree.idAt(covered[0]!) : null,
-    endMsgId: covered.length > 0 ? tree.idAt(covered.at(-1)!) : null,
-    msgCount: covered.length,
+    startMsgId: firstEntryId,
+    endMsgId: lastEntryId,
+    msgCount: messages,
     createdAt: entry.timestamp,
   };
 }

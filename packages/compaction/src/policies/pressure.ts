@@ -454,7 +454,7 @@ function withSummary(
   const first = kept.findIndex(({ role }) => role !== "system");
   const at = first < 0 ? kept.length : first;
   const said: ContextMessage = { role: "compactionSummary", summary, tokensBefore, timestamp: Date.now() };
-  return [...kept.slice(0, at), said, ...kept.slice(at)];
+  return kept.toSpliced(at, 0, said);
 }
 
 /** Summarizer and limits of a summary. */

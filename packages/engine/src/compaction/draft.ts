@@ -102,7 +102,6 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
 
 type KeptPart = ReturnType<typeof keptPart>;
 
-/** Finds the entries of the current path that a compaction keeps. */
 function keptPart({ session, plan, compactionId }: CompactionRun, candidate: CompactionCandidate) {
   const path = session.window.entries;
   const places = new Map(path.map(({ id }, place) => [id, place]));
@@ -225,7 +224,6 @@ function picturesToLose(
   return pictureEdits(span.items, excess, waitingItem(span));
 }
 
-/** Returns the record of the compaction for its `details`. */
 function detailsOf(
   run: CompactionRun,
   { details, source, model, tokensBefore, summary, fromHook }: CompactionCandidate,
@@ -269,7 +267,6 @@ function detailsOf(
   };
 }
 
-/** Returns the covered and the kept range, by messages. */
 function rangesOf({ plan }: CompactionRun, { path, places, firstKeptEntryId, keptFrom }: KeptPart) {
   const placeOf = (id: string) => places.get(id) ?? -1;
   const speakers = readSpan(path).items.flatMap(({ entry, messages }) => messages.map(() => entry.id));
@@ -347,7 +344,7 @@ async function summarizedBy(
   const { concurrency = DEFAULT_CONCURRENCY } = session.options;
   const parts = plan.historyIds.length > 0 && plan.turnPrefixIds.length > 0 ? 2 : 1;
   const lanes = Math.max(1, Math.floor(concurrency / parts));
-  const style = plan.style;
+  const { style } = plan;
   const result = await compact(await withFilesRead(session, plan), {
     summarizer: summarizerChain(session, summarizer, { fallback, concurrency: lanes, signal, style }),
     signal,
@@ -355,7 +352,7 @@ async function summarizedBy(
     ...(instructions ? { customInstructions: instructions } : {}),
     ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   });
-  const { summary, source, model, usage, omitted, missingSections, readFiles, modifiedFiles } = result;
+  const { summary, prose: _, source, model, usage, attempts, ...details } = result;
   return {
     summary,
     firstKeptEntryId: plan.firstKeptEntryId ?? compactionId,
@@ -363,16 +360,15 @@ async function summarizedBy(
     model,
     usage,
     tokensBefore: plan.tokensBefore,
-    details: { omitted, readFiles, modifiedFiles, ...(missingSections ? { missingSections } : {}) },
+    details,
     fromHook: false,
-    attempts: result.attempts,
+    attempts,
   };
 }
 
 /** Maximum size of a summary, in characters / 4, as a multiple of the requested tokens: tokens of prose can be longer. */
 const LARGEST_EXCESS = 2;
 
-/** Returns the reason why a summary is too large; undefined when it is not. */
 function sizeProblem(run: CompactionRun, candidate: CompactionCandidate): string | undefined {
   const { plan } = run;
   const most = LARGEST_EXCESS * plan.maxSummaryTokens + plan.summaryTokens;

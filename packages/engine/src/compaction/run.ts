@@ -64,7 +64,7 @@ import { EXTRACTIVE, summarizerOf } from "./summarizers.ts";
 export async function runCompaction(
   session: Session,
   options: CompactionRequest,
-  onEnded: () => void = () => {},
+  onEnded: () => void,
 ): Promise<CommittedCompaction | NothingToCompact> {
   let run: CompactionRun | NothingToCompact;
   let ended: PromiseSettledResult<CommittedCompaction>;

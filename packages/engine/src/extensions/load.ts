@@ -196,13 +196,12 @@ async function loaded(
       key in doors ? `${key} moved: import it from "espalier/extend" instead of "${name}".` : undefined,
     );
   const setup = await loadExtension(file, { virtualModules, cacheDir });
-  return { owner: file, setup: setup as Extension, ofPi: isOfPi(await readFile(file, "utf8")) };
+  const ofPi = IMPORT_OF_PI.test(await readFile(file, "utf8"));
+  return { owner: file, setup: setup as Extension, ofPi };
 }
 
 /** An import from one of Pi's packages, including types, under the current or the former scope. */
 const IMPORT_OF_PI = /\bfrom\s*["'](?:@earendil-works|@mariozechner)\/pi-[\w/-]+["']/;
-
-const isOfPi = (source: string): boolean => IMPORT_OF_PI.test(source);
 
 /**
  * Returns the modules that an extension of Pi imports. Exports that do not need Pi are available; each other export

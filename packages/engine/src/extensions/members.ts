@@ -57,11 +57,7 @@ export interface ExtensionUi {
 }
 
 /** User interface of a handler. Without a shell, messages are not shown, and dialogs close at once without an answer. */
-export interface HandlerUi extends ExtensionDialogs {
-  /** See {@link ExtensionUi}. */
-  notify(message: string, kind?: "info" | "warning" | "error"): void;
-  /** See {@link ExtensionUi}. */
-  setStatus(key: string, text: string | undefined): void;
+export interface HandlerUi extends ExtensionDialogs, Required<Omit<ExtensionUi, "dialogs">> {
   /** Pi's theme without colours: every member returns the text unchanged. */
   theme: Record<"fg" | "bg", (colour: string, text: string) => string> &
     Record<"bold" | "italic" | "underline" | "strikethrough" | "inverse", (text: string) => string>;

@@ -1,3 +1,4 @@
+import type { CompactionDetails } from "@espalier/compaction";
 import { jsonText } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,
@@ -275,11 +276,7 @@ function kindOfWork(entry: Entry): string {
 function modelOf(entry: Entry, bill: Billed): Pick<BilledCall, "provider" | "model"> {
   if (entry.type === "message" || entry.type === "usage")
     return { provider: text(bill.provider), model: text(bill.model) };
-  const { model, source, settings } = (bill.details ?? {}) as {
-    model?: { provider?: unknown; modelId?: unknown } | null;
-    source?: unknown;
-    settings?: { provider?: unknown; modelId?: unknown } | null;
-  };
+  const { model, source, settings } = (bill.details ?? {}) as Partial<CompactionDetails>;
   // Imported compactions name no model: the session's model wrote them.
   return {
     provider: text(model?.provider ?? source ?? settings?.provider),

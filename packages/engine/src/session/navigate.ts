@@ -56,11 +56,9 @@ export interface NavigateResult {
 }
 
 /**
- * Moves the leaf, in this order: find the target, plan the abandoned branch, ask the extensions, summarize, then write
- * everything in one append. If the summary fails or is aborted, only its billed usage is appended.
- *
- * @throws EspalierError `unknown-entry`; `cancelled` for a veto of an extension; `aborted`; `read-only`; `stale` when the
- * branch grew while it was summarized; errors of the summarizer
+ * Moves the leaf as `Session.navigate` describes, in this order: find the target, plan the abandoned branch, ask the
+ * extensions, summarize, then write everything in one append. If the summary fails or is aborted, only its billed usage
+ * is appended.
  */
 export async function navigate(
   session: Session,
@@ -141,10 +139,8 @@ interface MergeProvenance {
 }
 
 /**
- * Merges another branch into this one by appending a branch summary, which records its source. Entries that were merged
- * before are not summarized again; merging the same leaf again writes nothing.
- *
- * @throws EspalierError `nothing-to-merge`, `unknown-entry`, `read-only`, `stale`, `aborted`; errors of the summarizer
+ * Merges as `Session.merge` describes, by appending a branch summary, which records its source. Entries that were merged
+ * before are not summarized again.
  */
 export async function mergeBranch(
   session: Session,
@@ -282,11 +278,9 @@ async function additionsTo(
   const beside = additions.map((entry) => ({ ...entry, parentId: leafId }));
   if (labelText && leafId !== null)
     beside.push(added(label.of({ targetId: leafId, label: labelText }), leafId));
-  const prepared = await handledDrafts(session, [...(first ? [first] : []), ...beside]);
-  return [...prepared];
+  return [...(await handledDrafts(session, first ? [first, ...beside] : beside))];
 }
 
-/** Options of the summary of an abandoned branch. */
 interface BranchSummaryRequest extends ActOptions {
   /** Summarizes the abandoned branch into the target. Default false. */
   summarize?: boolean;
@@ -369,7 +363,6 @@ async function leaveBranch<Result>(
   });
 }
 
-/** The fields of a branch summary's entry. */
 interface BranchSummaryFields {
   summary: string;
   details: Record<string, unknown>;
@@ -391,11 +384,9 @@ function billOf(
   return { kind: "branch_summary", author };
 }
 
-/** Makes the error for a summary of a branch that has grown meanwhile. */
 const branchWentOn = () =>
   new EspalierError("stale", "The branch grew while it was summarized; nothing was written. Try again.");
 
-/** Makes the error for an abort before the write. */
 const abortedAct = (what: string) => summaryError("aborted", `The ${what} was aborted.`);
 
 /**
@@ -434,7 +425,7 @@ async function summarizeBranch(
     .filter((text) => text && text !== replacing)
     .join("\n\n");
   const started = Date.now();
-  const result = await generateBranchSummary(plan.entries, {
+  const { summary, usage, omitted, sources, dropped, ...made } = await generateBranchSummary(plan.entries, {
     summarizer: summarizerChain(session, named ?? EXTRACTIVE, { fallback, concurrency, signal }),
     signal,
     concurrency,
@@ -447,17 +438,11 @@ async function summarizeBranch(
     ...(replacing ? { replaceInstructions: replacing } : {}),
     ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   });
-  const { summary, usage, readFiles, modifiedFiles, source, model, omitted, sources, dropped } = result;
-  const { missingSections } = result;
   const details = {
-    readFiles,
-    modifiedFiles,
-    source,
-    model,
+    ...made,
     ...recorded,
     durationMs: Date.now() - started,
     omitted: omittedEntries(omitted, sources, dropped) ?? null,
-    ...(missingSections ? { missingSections } : {}),
   };
   return { summary, details, ...(usage ? { usage } : {}) };
 }

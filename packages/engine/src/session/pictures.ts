@@ -159,7 +159,7 @@ function reasonAlone(block: ContentBlock, limits: PictureLimits): string | undef
 /** Returns the images after the last answer, which no model has read. */
 function unseenPictures(messages: readonly ContextMessage[]): Set<ContentBlock> {
   const answered = messages.findLastIndex(
-    (message) => message?.role === "assistant" && !isFailedAnswer(message),
+    (message) => message.role === "assistant" && !isFailedAnswer(message),
   );
   return new Set(
     messages

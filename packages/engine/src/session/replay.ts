@@ -140,7 +140,6 @@ export function runStateOf(session: Pick<SessionTree, "window" | "getBranch">): 
   return stateOn(entries) ?? (complete ? undefined : stateOn(session.getBranch())) ?? { state: "answered" };
 }
 
-/** State by the newest entry that decides it; undefined when none does. */
 function stateOn(path: readonly Entry[]): RunState | undefined {
   for (let at = path.length - 1; at >= 0; at -= 1) {
     const entry = path[at]!;

@@ -296,15 +296,13 @@ export class Session extends SessionTree {
    * @throws EspalierError `already-running`, `no-smaller`, `stale`, `irreducible`, `read-only`, `aborted`; `cancelled` for
    * a veto; `auto-off` and `exhausted` unless `reason` is `manual`; errors of the summarizer and of {@link append}
    */
-  compact(options: CompactionRequest = {}): Promise<CommittedCompaction | NothingToCompact> {
-    if (this.#settings.pending) return this.#settings.pending.then(() => this.compact(options));
+  async compact(options: CompactionRequest = {}): Promise<CommittedCompaction | NothingToCompact> {
+    while (this.#settings.pending) await this.#settings.pending;
     if (this.#compaction) {
       if ((options.reason ?? "manual") !== "manual") return this.#compaction;
-      return Promise.reject(
-        new EspalierError(
-          "already-running",
-          "A compaction of this session is running; wait for it or abort it.",
-        ),
+      throw new EspalierError(
+        "already-running",
+        "A compaction of this session is running; wait for it or abort it.",
       );
     }
     // It ends after the write and before the events: a handler may compact again.

@@ -85,12 +85,11 @@ export async function resolveSettings(sources: SettingsSources = {}): Promise<Re
   // When the working folder is that of the home, the user's file is not also the project's.
   const isOwn = folder === resolve(home) || settingsFilesIn(folder).length === 0;
   const { layer: counted, ignored, leftOut } = isOwn ? NO_PROJECT : await readProject(folder, sources);
-  const said = { ...flags };
   const layers = [
     user,
     counted,
     readEnvironment(env),
-    { origin: "flag" as const, file: null, values: said },
+    { origin: "flag" as const, file: null, values: { ...flags } },
   ].filter((layer) => layer !== undefined && Object.keys(layer.values).length > 0) as SettingsLayer[];
   const placed: PlacedSettings = new Map();
   put(placed, DEFAULT_SETTINGS, { origin: "default", file: null, values: {} });

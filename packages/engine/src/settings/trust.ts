@@ -1,5 +1,4 @@
 import {
-  type Dirent,
   existsSync,
   readdirSync,
   readFileSync,
@@ -194,7 +193,7 @@ function filesBelow(root: string): string[] {
     const facts = factsOf(folder);
     if (!facts?.isDirectory() || met.has(`${facts.dev}:${facts.ino}`)) continue;
     met.add(`${facts.dev}:${facts.ino}`);
-    for (const { name } of entriesOf(folder)) {
+    for (const name of namesIn(folder)) {
       const path = join(folder, name);
       if (factsOf(path)?.isDirectory()) waiting.push(path);
       else files.push(path);
@@ -204,9 +203,9 @@ function filesBelow(root: string): string[] {
   return files;
 }
 
-function entriesOf(folder: string): Dirent[] {
+function namesIn(folder: string): string[] {
   try {
-    return readdirSync(folder, { withFileTypes: true });
+    return readdirSync(folder);
   } catch {
     // The loader of extensions does not find this file either, and reports it.
     return [];
