@@ -1,8 +1,11 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { listFilesTool, readFileTool, searchTextTool } from "@espalier/agent";
+import { type AgentOptions, listFilesTool, readFileTool, searchTextTool, type Tool } from "@espalier/agent";
+import { scriptedModel } from "@espalier/agent/testing";
+import type { Session } from "@espalier/engine";
+import { messageText } from "@espalier/session-tree";
 import { expect, test } from "vitest";
-import { workingFolder } from "./stage.ts";
+import { stage, workingFolder } from "./stage.ts";
 
 const contextIn = (cwd: string) => ({ cwd, signal: new AbortController().signal });
 
@@ -100,4 +103,47 @@ test("a listed folder marks its subfolders, and an empty one is reported as empt
   expect(await list.run({}, contextIn(cwd))).toBe("empty/\ngarden/");
   expect(await list.run({ path: "empty" }, contextIn(cwd))).toBe("(empty)");
   await expect(list.run({ path: "garden/notes.txt" }, contextIn(cwd))).rejects.toThrow("read_file");
+});
+
+const dug: unknown[] = [];
+const dig: Tool = {
+  name: "dig",
+  asksFirst: true,
+  async run({ bed }) {
+    dug.push(bed);
+    return "Dug.";
+  },
+};
+const digs = () =>
+  scriptedModel([{ calls: [{ id: "c1", name: "dig", arguments: { bed: "east" } }] }, { text: "Well." }]);
+const resultsOf = ({ context }: Session) =>
+  context.messages.flatMap((said) => (said.role === "toolResult" ? [[messageText(said), said.isError]] : []));
+
+test("a tool that asks first runs only if the user allows the call", async () => {
+  const refused = [["The user did not allow this call.", true]];
+  for (const [approve, results] of [
+    [undefined, refused],
+    [async () => false, refused],
+    [async ({ name, arguments: given }) => name === "dig" && given["bed"] === "east", [["Dug.", false]]],
+  ] satisfies [AgentOptions["approve"], unknown][]) {
+    expect(dug).toEqual([]);
+    const { agent, session } = await stage({ model: digs(), tools: [dig], ...(approve ? { approve } : {}) });
+    await agent.run("Dig.");
+    expect(resultsOf(session)).toEqual(results);
+  }
+  expect(dug.splice(0)).toEqual(["east"]);
+});
+
+test("an abort while the user is asked does not run the call, and ends the run", async () => {
+  const { agent, session } = await stage({
+    model: digs(),
+    tools: [dig],
+    approve: async () => {
+      agent.abort();
+      return new Promise<boolean>(() => {});
+    },
+  });
+  await agent.run("Dig.");
+  expect(resultsOf(session)).toEqual([["The call was not run: the user ended the turn before it.", true]]);
+  expect(dug).toEqual([]);
 });
