@@ -260,7 +260,6 @@ export class Agent {
     this.#tell({ type: "messages_replaced", messages });
   }
 
-  /** Runs from a prompt to the end of the run, whatever its outcome. */
   async #work(options: RunOptions, ...prompt: NewEntry[]): Promise<AssistantMessage | null> {
     const log = this.#newLog();
     const run: Run = { controller: new AbortController(), log, last: null };
@@ -335,7 +334,6 @@ export class Agent {
     return { turn, toolResults };
   }
 
-  /** Appends waiting input as messages, then the prompt. */
   async #deliver(log: TurnLog, ...prompt: NewEntry[]): Promise<Entry[]> {
     const appended = await log.append([...this.#queue.toDeliver(), ...prompt]);
     this.#queue.delivered(appended);

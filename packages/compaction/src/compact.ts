@@ -200,7 +200,6 @@ export function generateSummary(
 /** Heading of the second part of a summary: the turn whose end is kept. */
 const TURN_HEADING = "# Beginning of the current turn";
 
-/** Line between the two parts of a summary. */
 const PART_RULE = "\n\n---\n\n";
 
 /** Tokens of the text that joins two parts. It counts toward the size of the summary. */

@@ -327,7 +327,6 @@ export function coveredFiles(
   return collectFileOps(messagesOf(covered), tools, fileOps);
 }
 
-/** Returns edits that remove the items after the first kept one that are not kept. */
 function removalEdits({ items }: CompactionSpan, { kept }: Selection): ContextEdit[] {
   const first = kept[0];
   if (!first) return [];
@@ -373,7 +372,6 @@ const summaryMessage = (summary: string): ContextMessage => ({
   timestamp: 0,
 });
 
-/** System message that the compaction will have. */
 const systemOf = ({ visible }: CompactionSpan): ContextMessage[] => {
   const system = currentSystemMessage(visible);
   return system ? [system] : [];

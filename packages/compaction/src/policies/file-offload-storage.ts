@@ -70,28 +70,14 @@ export function fileOffloadStorage(folder: string): OffloadStorage {
  */
 async function textIn(path: string): Promise<string | undefined> {
   if (!(await factsOf(path))?.isFile()) return undefined;
-  try {
-    return await readFile(path, {
-      encoding: "utf8",
-      flag: constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0),
-    });
-  } catch (error) {
-    if (isSystemError(error)) return undefined;
-    throw error;
-  }
+  const flag = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0);
+  return readFile(path, { encoding: "utf8", flag }).catch(unlessSystemError);
 }
 
 const isFolder = async (path: string): Promise<boolean> => (await factsOf(path))?.isDirectory() === true;
 
 /** Returns the stats of the path itself; links are not followed. */
-async function factsOf(path: string) {
-  try {
-    return await lstat(path);
-  } catch (error) {
-    if (isSystemError(error)) return undefined;
-    throw error;
-  }
-}
+const factsOf = (path: string) => lstat(path).catch(unlessSystemError);
 
 /** Returns the names in a folder; none when it was removed in the meantime. */
 async function namesIn(folder: string): Promise<string[]> {
@@ -106,6 +92,10 @@ async function namesIn(folder: string): Promise<string[]> {
 async function isOld(path: string): Promise<boolean> {
   const facts = await factsOf(path);
   return facts !== undefined && Date.now() - facts.mtimeMs > LEFTOVER_AGE_MS;
+}
+
+function unlessSystemError(error: unknown): undefined {
+  if (!isSystemError(error)) throw error;
 }
 
 const isSystemError = (error: unknown): error is NodeJS.ErrnoException =>

@@ -133,7 +133,6 @@ function planPruning(
   return prepareCompaction(path, { ...conditions.settings, keepRecentTokens: target / 2 }, conditions);
 }
 
-/** Divides a span so that the kept messages have at most this number of tokens. */
 function selectByPriority({ items }: CompactionSpan, budget: number): Selection {
   const said = items.flatMap((item) => item.messages.map((message) => ({ item, message })));
   const { keptIndexes } = HistoryPruner.prune(
@@ -445,7 +444,6 @@ export class SessionCompactor {
   }
 }
 
-/** Puts the summary after the system messages and before all other messages. */
 function withSummary(
   summary: string,
   kept: readonly ContextMessage[],

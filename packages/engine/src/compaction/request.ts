@@ -90,7 +90,6 @@ export const pricesAt = ({ context, options }: Pick<Session, "context" | "option
 export const forecastAct = (session: Pick<Session, "context" | "options">, before: SessionContext) =>
   forecastCache(before, cacheChange(before, session.context), pricesAt(session));
 
-/** Forecasts the effect of a planned compaction on the prompt cache; undefined when there is nothing to compact. */
 function forecastCompaction(
   session: Pick<Session, "context" | "options">,
   plan: CompactionPlan,

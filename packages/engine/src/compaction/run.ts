@@ -176,7 +176,6 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   });
 }
 
-/** Passes the plan to the extensions and returns their decision; undefined without a handler. */
 async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompactAnswer> | undefined> {
   const { session, options, plan, reason, willRetry, signal, compactionId } = run;
   const { host } = session;
@@ -208,7 +207,6 @@ async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompact
   );
 }
 
-/** Returns the reason why an extension's details cannot be recorded; undefined when they can. */
 function jsonProblem(details: object): string | undefined {
   try {
     checkJson({ details });
@@ -219,10 +217,7 @@ function jsonProblem(details: object): string | undefined {
   }
 }
 
-/**
- * Evaluates the policy at the leaf, and compacts when it is due or the next answer would have no reserve left. Undefined
- * when neither holds, or when automatic compaction is off.
- */
+/** Evaluates the policy at the leaf, and compacts when that is due; see `Session.compactWhenDue`. */
 export async function compactWhenDue(
   session: Session,
   options: CompactionRequest,
@@ -245,11 +240,7 @@ export function withoutReserve(policy: Policy, situation: PolicySituation): Comp
   return isOver ? "threshold" : undefined;
 }
 
-/**
- * Compacts regardless of the thresholds, and returns the result as messages and tokens. Nothing to compact is a success
- * that freed no tokens. A failed summary is logged and returned as `success: false`; the conversation stays unchanged.
- * All other errors are thrown: an abort, a refusal, a log that cannot be written.
- */
+/** Compacts as `Session.forceCompact` describes, and returns the result as messages and tokens. */
 export async function forceCompact(session: Session, options: CompactionRequest): Promise<CompactResult> {
   const policy = currentPolicy(session, options);
   const previousTokens = sizeOf(session.context.messages, policy);
@@ -301,7 +292,6 @@ export async function compactSession(
   return result.eligible ? (sessionSummaries(session).at(-1) ?? null) : null;
 }
 
-/** Publishes the start of a compaction and the fill of the context. */
 function announceCompaction({ session, policy, situation }: CompactionRun): void {
   const { context, settings, overheadTokens } = situation;
   const fill = policy.fill?.(situation) ?? trustedTokens(context, overheadTokens) / settings.contextWindow;
@@ -316,7 +306,6 @@ export function reportFailure(session: Session, error: unknown): void {
   session.events.publish(EventType.ERROR, { name: "session.compaction", message });
 }
 
-/** Event for a compaction that is not in the log. */
 function failureEvent({ reason, willRetry, isProposed }: CompactionRun, error: unknown): CompactFailedEvent {
   const { code } = error as { code?: unknown };
   const outcome = OUTCOMES[String(code)] ?? "failed";

@@ -15,7 +15,6 @@ import type { Session } from "../session/session.ts";
 import { summaryRequest } from "../session/state.ts";
 import { refuseOverBudget } from "../turn/budget.ts";
 
-/** Options of {@link summarizerChain}. */
 interface ChainOptions {
   /**
    * True: the extractive summarizer is used after any failure. False: only after a request that was too long for the

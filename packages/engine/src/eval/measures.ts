@@ -258,7 +258,6 @@ function withoutBlocks(text: string): string {
   return (rest + text.slice(from)).replace(/```[\s\S]*?```/g, "").trim();
 }
 
-/** Returns the user's requests, one text for each message. */
 const requestsIn = (history: readonly ReadMessage[]): string[] =>
   history
     .filter(({ role }) => role === "user")
@@ -322,7 +321,6 @@ const LAST_FAILURES = 2;
 const LAST_IDS = 4;
 const OPEN_TASKS = 4;
 
-/** Returns facts about the state at the cut, from calls and answers. */
 function stateOf({ transcript, now, summarized }: Cut): Fact[] {
   const edits: string[] = [];
   const runs = new Map<string, { failed: boolean; output: string }>();

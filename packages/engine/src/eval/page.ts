@@ -86,7 +86,6 @@ const share = (value: number): string => value.toFixed(2);
 const ROW_HEIGHT = 22;
 const NAMES_WIDTH = 190;
 
-/** Draws a row for each summary with a dot for each share. */
 function carriedPicture(rows: readonly Row[]): string {
   const columns = ["reach", "user", "found", "state"] as const;
   const [width, top] = [820, 42];
@@ -139,7 +138,6 @@ function tableOf(rows: readonly Row[]): string {
 const table = (heading: string, lines: readonly string[]): string =>
   `<div class="scroll"><table><thead><tr>${heading}</tr></thead><tbody>${lines.join("\n")}</tbody></table></div>`;
 
-/** Makes a list that opens at its title; empty without items. */
 const list = (title: string, items: readonly string[]): string =>
   items.length === 0 ? "" : `<details><summary>${title}</summary><ul>${items.join("")}</ul></details>`;
 
@@ -180,7 +178,6 @@ function sessionPart({
   ].join("\n");
 }
 
-/** Makes the part with the judgement of a model for one session. */
 function judgedPart({ session, judge, probes, dropped, empty, full, rows }: JudgedSession): string {
   const heading = ["policy", "summarizer", "score", ...CATEGORIES, "next call"]
     .map((name) => `<th>${name}</th>`)

@@ -169,7 +169,6 @@ function cacheMarked(request: AnthropicRequest, before: AnthropicRequest["messag
   return { ...request, ...(free > marked.length ? markedHead(request) : {}), messages };
 }
 
-/** Returns system prompt and tools, with a mark at their end. */
 function markedHead({ system, tools = [] }: AnthropicRequest): object {
   if (system) return { system: [{ type: "text", text: system, ...MARK }] };
   return tools.length > 0 ? { tools: withMark(tools) } : {};
@@ -178,7 +177,6 @@ function markedHead({ system, tools = [] }: AnthropicRequest): object {
 const withMark = <Block extends object>(blocks: readonly Block[]): Block[] =>
   blocks.map((block, at) => (at === blocks.length - 1 ? { ...block, ...MARK } : block));
 
-/** Counts the messages at the beginning of a request that are also in the previous request. */
 function sharedMessages(
   messages: AnthropicRequest["messages"],
   before: AnthropicRequest["messages"],

@@ -41,7 +41,6 @@ const OPENAI = {
 } as const;
 const PROVIDERS = { anthropic: CLAUDE, openai: OPENAI, "openai-responses": OPENAI } as const;
 
-/** Returns the provider and the model that a text names; undefined for any other text. */
 function parsedName(name: string): { provider: keyof typeof PROVIDERS; model: string } | undefined {
   const [provider = "", model = ""] = name.split(/:(.*)/s);
   return Object.hasOwn(PROVIDERS, provider)

@@ -150,7 +150,6 @@ function reached(client: OpenaiClient, options: Pick<ModelOptions<unknown>, "mod
 /** States of a response that is not an answer. */
 const FAILED: ReadonlySet<unknown> = new Set(["failed", "cancelled"]);
 
-/** Returns the code and the message of a failed response. */
 const failureOf = (error: unknown): string =>
   [field(error, "code"), field(error, "message")].filter(Boolean).join(": ") ||
   "The server failed, and gave no reason.";
@@ -192,7 +191,6 @@ function withOwn(
 
 const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
-/** Reads the chunks of a stream; returns the whole answer. */
 async function* readChunks(chunks: AsyncIterable<unknown>): AsyncGenerator<AnswerEvent, object> {
   const texts: Record<string, string> = {};
   const calls: { id: string; type: string; name: string; text: string }[] = [];
@@ -255,7 +253,6 @@ function callPiece(piece: unknown) {
   };
 }
 
-/** Reads the events of a stream; returns the response at its end. */
 async function* readResponse(events: AsyncIterable<unknown>): AsyncGenerator<AnswerEvent, unknown> {
   for await (const event of events) {
     const type = field(event, "type");

@@ -303,7 +303,6 @@ function lastRowOf(tree: Tree, { row, startedAt }: CountedCall): number {
   return at;
 }
 
-/** Returns whether the turn that ends at a row has thinking. */
 function thoughtBefore(tree: Tree, row: number): boolean {
   for (let at = row; at >= 0; at = tree.index.parent(at)) {
     const entry = tree.entryAt(at);

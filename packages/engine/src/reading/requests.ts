@@ -220,7 +220,6 @@ class RequestState {
 
 const isThinking = ({ type }: { type: string }): boolean => type === "thinking";
 
-/** Returns the size of a request's beginning, without system prompt and tools. */
 const prefixOf = ({ bytes, tokens }: RequestState, items: number) => ({
   bytes: bytes[items - 1] ?? 0,
   tokens: tokens[items - 1] ?? 0,
@@ -373,7 +372,6 @@ export class RequestReader {
     return late && { difference: { cause: "block-order", entryId: late.entryId }, shared: late.shared };
   }
 
-  /** Returns the first difference between the messages of two requests. */
   #messageDifference(
     before: RequestState,
     state: RequestState,
@@ -420,7 +418,6 @@ const reachesBack = (entry: Entry): boolean =>
 const startsAnew = (difference: RequestDifference | undefined): boolean =>
   difference?.cause === "tools" || difference?.cause === "system-prompt";
 
-/** Returns facts about the entries after the answer to the previous request. */
 function since(added: readonly Entry[]): Pick<Compared, "firstNew" | "isLoop"> {
   const said = added.filter((entry) => kindOf(entry).toMessages && !isMessage(entry, "assistant"));
   return {

@@ -1,6 +1,5 @@
 import type { SessionTree } from "@espalier/session-tree";
 
-/** A session that is open or being opened. */
 interface Cached<Opened> {
   session: Promise<Opened>;
   /** Number of readers; a session without readers may be closed. */

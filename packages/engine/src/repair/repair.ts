@@ -131,7 +131,6 @@ type RepairAction =
   /** It is left out: it was outside the conversation, without usable content, and no other entry refers to it. */
   | "left-out";
 
-/** Plan of a repaired copy. */
 interface RepairPlan {
   tree: Tree;
   actions: RepairAction[];
@@ -192,7 +191,6 @@ function freshIdsOf(tree: Tree): Map<number, string> {
   return fresh;
 }
 
-/** Returns the rows that other rows have as parent or refer to. */
 function neededRows(tree: Tree, targets: ReadonlyMap<number, number>): Set<number> {
   const needed = new Set<number>();
   for (let row = 0; row < tree.length; row++) {
@@ -253,7 +251,6 @@ function* repairLines(plan: RepairPlan, now: string): Generator<string | Uint8Ar
   yield formatLine({ ...leaf.of({ targetId }), id: createId(), parentId: targetId, timestamp: now });
 }
 
-/** Returns the id of a row in the copy. */
 function idInCopy({ tree, freshIds }: RepairPlan, row: number): string {
   return freshIds.get(row) ?? tree.idAt(row);
 }

@@ -299,7 +299,6 @@ export function readEntries(
 /** Assumed number of characters of an entry's heading. */
 const OVERHEAD = 60;
 
-/** Returns the newest rows of a path whose texts fit, at least one. */
 function newestThatFit(tree: Tree, path: readonly number[], characters: number): readonly number[] {
   let left = characters;
   let start = path.length;

@@ -163,7 +163,6 @@ class CopiedHits {
   }
 }
 
-/** Searches one log, as {@link searchSessions} does. */
 async function* searchLog(
   log: SessionLog,
   query: string,
@@ -248,7 +247,6 @@ function entryTexts(entry: Entry) {
   return texts.length === 0 ? undefined : { role: message.role, texts };
 }
 
-/** Returns all texts in a JSON value at any depth, without keys. */
 function textsIn(value: unknown): string[] {
   const texts: string[] = [];
   const waiting: unknown[] = [value];

@@ -174,7 +174,6 @@ function* flat(pieces: Iterable<string[]>): Generator<string> {
   for (const lines of pieces) yield* lines;
 }
 
-/** First line of a valid session, without its line feed. */
 function firstLine(view: ByteView): Uint8Array {
   let block = view.read(0, HEAD);
   for (let size = HEAD; !block.includes(LINE_FEED); size *= 2) block = view.read(0, size * 2);

@@ -301,7 +301,6 @@ export function redo(session: Session, expected?: string): Promise<UndoResult> {
   });
 }
 
-/** Reverts an entry: restores a value, or moves the leaf. */
 async function takeBack(
   session: Session,
   expected: string | undefined,
@@ -344,7 +343,6 @@ export function lastUndone(tree: Tree): LastAct | undefined {
   return row < 0 ? undefined : actUndoneAt(tree, row);
 }
 
-/** Returns the action that the undo at a row took back. */
 function actUndoneAt(tree: Tree, row: number): LastAct {
   const undone = tree.row(undoneBy(tree.entryAt(row))!);
   return actOf(tree, undone, undone)!;
@@ -379,7 +377,6 @@ function lastUndo(tree: Tree): number {
 const isMerge = (entry: Entry): boolean =>
   branchSummary.is(entry) && (entry.details as { merge?: unknown } | null | undefined)?.merge !== undefined;
 
-/** Returns the leaf before a row was written; null before the first entry. */
 function leafBefore(tree: Tree, row: number): string | null {
   const before = leafRowAt(tree, row - 1);
   return before < 0 ? null : tree.idAt(before);

@@ -244,7 +244,6 @@ function filledAnswer(draft: Draft<AssistantMessage>, { model }: SessionContext)
   };
 }
 
-/** Returns the tool of the newest call with this id; undefined when there is no such call. */
 function callNamed(toolCallId: string, messages: readonly ContextMessage[]): string | undefined {
   const isSought = ({ id }: { id: string }) => id === toolCallId;
   const asking = messages.findLast((one) => toolCalls(one).some(isSought));

@@ -42,7 +42,6 @@ export interface StoreOptions {
   whole?: boolean;
 }
 
-/** Settings that depend on the session. */
 interface SettledOptions {
   /**
    * Called directly after the session's log is opened, and again when the model changes; the result overrides the
@@ -240,7 +239,6 @@ async function begin(
  */
 export type OnBusy = "error" | "read-only" | "fork" | "share";
 
-/** Options for other writers of the same session. */
 interface HoldOptions {
   /** Behaviour when another program writes the session. Default `error`. */
   onBusy?: OnBusy;

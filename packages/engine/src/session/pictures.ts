@@ -103,7 +103,6 @@ const OPENAI: PictureLimits = {
   bytes: 20_000_000,
 };
 
-/** Returns the limits of a model's provider. */
 const pictureLimitsOf = (model: SessionContext["model"]): PictureLimits =>
   model && /^(openai|azure)/.test(model.provider) ? OPENAI : STRICTEST;
 
@@ -147,7 +146,6 @@ function refusedPictures(
   return out;
 }
 
-/** Returns the reason for which an image cannot be sent even alone; undefined when it can. */
 function reasonAlone(block: ContentBlock, limits: PictureLimits): string | undefined {
   const { isReadable, bytes, side } = measured(block);
   if (!isReadable) return "not valid base64, or not a PNG, JPEG, GIF or WebP image";

@@ -120,7 +120,6 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
     if (seat.users === 0 && !seat.session && seats.get(seat.id) === seat) seats.delete(seat.id);
   };
 
-  /** Waits until one more session may be opened. */
   const makeRoom = async (): Promise<void> => {
     while (size >= max) {
       const [longest] = idle;
@@ -156,7 +155,6 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
     waiting.shift()?.();
   };
 
-  /** Calls `act` when the earlier uses of an id have ended. */
   const inTurn = async <Result>(id: string, act: (seat: Seat, outer: readonly Seat[]) => Promise<Result>) => {
     if (closing) throw new EspalierError("closed", "The pool of sessions was closed; create another one.");
     const outer = within.getStore() ?? [];
@@ -184,7 +182,6 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
       }
     });
 
-  /** Makes `close` wait for a use. */
   const counted = <Result>(ending: Promise<Result>): Promise<Result> => {
     uses.add(ending);
     const ended = () => uses.delete(ending);

@@ -77,10 +77,8 @@ export interface PreparedRequest {
  *
  * Without `autoCompact`, steps 2 and 4 do nothing, and nothing is compacted: if step 5 is necessary, `auto-off` is
  * thrown. A failure of steps 1 to 4 is logged, published and returned in `failure`, and the request can be sent
- * unchanged, if it fits the window and the bytes. An abort, and a log that cannot be written, are thrown.
- *
- * @throws EspalierError `over-window`, `over-bytes`, `over-budget`, `auto-off`, `irreducible`, `exhausted`, `bad-tool`;
- * errors of an append
+ * unchanged, if it fits the window and the bytes. An abort, and a log that cannot be written, are thrown, and the errors
+ * of `Session.prepareRequest`.
  */
 export async function prepareRequest(
   session: Session,
@@ -231,7 +229,6 @@ function requestSize(context: SessionContext, limits: RequestLimits) {
 
 type RequestSize = ReturnType<typeof requestSize>;
 
-/** Makes the error for a request that exceeds the window. */
 function overWindow({ tokens }: RequestSize, limits: RequestLimits): EspalierError {
   const { contextWindow, overheadTokens } = limits;
   return new EspalierError(
@@ -241,7 +238,6 @@ function overWindow({ tokens }: RequestSize, limits: RequestLimits): EspalierErr
   );
 }
 
-/** Makes the error for a request with more bytes than its provider accepts. */
 function overBytes(
   { bytes }: RequestSize,
   { requestBytes, overheadBytes }: RequestLimits,

@@ -74,7 +74,6 @@ export const DEFAULT_SETTINGS: Settings = {
 /** Effect of a setting: it runs code, sends content, or spends tokens. */
 export type SettingEffect = "runs" | "sends" | "spends";
 
-/** Allowed values and effect of a setting. */
 interface SettingRule {
   /** Effect of the setting. Default: `spends`. */
   effect?: SettingEffect;

@@ -61,7 +61,6 @@ export type ConfirmTrust = (project: ProjectTrust) => boolean | Promise<boolean>
 const MOST_BYTES = 64 * 1024 * 1024;
 const MOST_FILES = 5_000;
 
-/** Record of a trusted project, stored in a file. */
 interface TrustRecord {
   folder: string;
   /** By path, relative to the folder or absolute for files outside: a SHA-256, or the reason for its absence. */
@@ -161,7 +160,6 @@ function changesSince({ folder, files, modules }: TrustRecord): string[] {
   return [...paths].filter((path) => then.get(path) !== now[path]).sort();
 }
 
-/** Returns digests of every relevant file of a project. */
 function digestsIn(folder: string, modules: readonly string[]): Record<string, string> {
   const paths = [
     ...SETTINGS_FILES.map((name) => join(folder, ".espalier", name)),

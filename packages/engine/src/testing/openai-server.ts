@@ -92,7 +92,6 @@ const PROBLEMS: Readonly<Record<string, (body: Record<string, unknown>) => strin
   "/responses": responsesProblems,
 };
 
-/** An answer, and other data of its response. */
 interface Facts {
   /** Number of the request. */
   n: number;
@@ -100,7 +99,6 @@ interface Facts {
   reply: OpenaiReply;
 }
 
-/** Reads the JSON object of a request; undefined when it is not an object. */
 async function bodyOf(incoming: IncomingMessage): Promise<Record<string, unknown> | undefined> {
   const pieces: Buffer[] = [];
   for await (const piece of incoming as AsyncIterable<Buffer>) pieces.push(piece);
@@ -156,7 +154,6 @@ const chatCalls = ({ calls = [] }: OpenaiReply) =>
     function: { name, arguments: JSON.stringify(input) },
   }));
 
-/** Makes a whole answer of Chat Completions. */
 function chatCompletion({ n, model, reply }: Facts) {
   const calls = chatCalls(reply);
   const message = {
@@ -200,7 +197,6 @@ function chunks({ n, model, reply }: Facts): object[] {
   ];
 }
 
-/** Makes a whole answer of Responses. */
 function responseOf({ n, model, reply }: Facts) {
   const { text, reasoning, calls = [], isCutOff } = reply;
   const { thoughts = reasoning ? [{ text: "", mark: reasoning }] : [] } = reply;

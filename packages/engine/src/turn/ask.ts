@@ -42,12 +42,7 @@ export interface SayOptions {
   id?: string;
 }
 
-/**
- * Appends the user's message, after error results for calls without a result. The entry is in the log when the promise
- * resolves.
- *
- * @throws EspalierError `bad-input` for blank or invalid content
- */
+/** Appends the user's message; see `Session.say`. */
 export async function say(session: Session, content: DraftContent, { id }: SayOptions = {}): Promise<Entry> {
   if (id !== undefined) await session.load();
   const known = () => (id === undefined ? undefined : session.getEntry(id));

@@ -43,7 +43,6 @@ const MILLION = 1_000_000;
 /** Sums of trees so far; the sum of a session that grows is continued. */
 const sums = new WeakMap<Tree, { rows: number; cost: number }>();
 
-/** Returns the cost of the calls of a session in US dollars, on all branches. */
 function spentOn(tree: Tree, prices: OwnPrices): number {
   const sum = sums.get(tree) ?? { rows: 0, cost: 0 };
   sums.set(tree, sum);

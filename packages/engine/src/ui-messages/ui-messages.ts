@@ -241,7 +241,6 @@ export const isFinal = ({ state, preliminary }: Part): boolean =>
   state === "output-error" ||
   state === "output-denied";
 
-/** Returns the parts of a user's message. */
 function userParts(blocks: readonly ContentBlock[]): Part[] {
   return blocks.flatMap((block): Part[] => {
     if (block.type === "text") return [{ type: "text", text: block.text, ...metadataOf(block) }];
@@ -249,7 +248,6 @@ function userParts(blocks: readonly ContentBlock[]): Part[] {
   });
 }
 
-/** Returns the parts of an answer, which is one step. */
 function answerParts(blocks: readonly ContentBlock[]): Part[] {
   let parts: Part[] = [];
   for (const block of blocks) {
@@ -318,7 +316,6 @@ function metadataOf(block: ContentBlock): Fields {
 /** Returns the fields of a block that only the AI SDK has: the whole part, if only the SDK has such a part. */
 const nativeOf = (block: ContentBlock): Fields => nativeFor(block, "ai-sdk")?.value ?? {};
 
-/** Returns the parts with an approval's request or response added to its call. */
 function withApproval(parts: readonly Part[], given: Fields): Part[] {
   const { approvalId, toolCallId, approved, reason, signature } = given;
   const isRequest = given["type"] === "tool-approval-request";

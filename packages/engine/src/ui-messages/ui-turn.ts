@@ -115,7 +115,6 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
   let failure: unknown;
   let hasPage = false;
 
-  /** Appends messages of the answer that are not in the log yet. */
   const record = async (messages: readonly ModelMessage[], step?: Step): Promise<void> => {
     const fresh = messages.slice(recorded);
     recorded = Math.max(recorded, messages.length);
@@ -316,7 +315,6 @@ function plainMessage({ options: { redact = redactText } }: Session, given: UIMe
   return (redacted as { message: { ui: PlainMessage } }).message.ui;
 }
 
-/** Returns the entries that make the leaf's path have these messages. */
 async function draftsFor(
   session: Session,
   wanted: readonly PlainMessage[],
@@ -362,7 +360,6 @@ function knownIn(said: readonly SaidMessage[], wanted: readonly PlainMessage[]):
   return known;
 }
 
-/** Drafts entries to append after a position, with the conversation up to it. */
 function drafting(session: Session, said: readonly SaidMessage[], parentId: string | null, options: Saving) {
   const { isFromClient, tools } = options;
   const model = options.model ?? session.context.model ?? { provider: "unknown", modelId: "unknown" };
@@ -483,7 +480,6 @@ function drafting(session: Session, said: readonly SaidMessage[], parentId: stri
   return { addAll, goOn, patch };
 }
 
-/** Returns a draft of a message with data that only the page has. */
 function withUi(draft: NewEntry, patch: UiPatch): NewEntry {
   const { message: stored } = draft as NewEntry & { message: StoredMessage & { ui?: UiPatch } };
   return { ...draft, message: { ...stored, ui: { ...stored.ui, ...patch } } } as NewEntry;
