@@ -36,7 +36,7 @@ export function filledMessages(lines: readonly StdinLine[], context: SessionCont
   const said: StoredMessage[] = [];
   return lines.map(({ lineNumber, value }) => {
     try {
-      const entry = fillMessage(value as MessageDraft, context, Date.now(), said);
+      const entry = fillMessage(value as MessageDraft, context, said);
       said.push(entry.message);
       return entry;
     } catch (error) {

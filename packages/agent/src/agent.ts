@@ -5,7 +5,6 @@ import {
   agentSettled,
   agentStart,
   type CompactionRequest,
-  INTERRUPTED,
   isAbort,
   isAnswered,
   type Limits,
@@ -269,7 +268,7 @@ export class Agent {
     await this.session.tell(agentStart, {});
     try {
       // Calls without a result from an earlier process get one. They are never run again automatically.
-      await log.append(missingResults(openCalls(this.session.context.messages), INTERRUPTED));
+      await log.append(missingResults(this.session.context.messages));
       // Earlier queued input comes before this prompt, even if it is still being written.
       await this.#queue.settled();
       await this.#deliver(log, ...prompt);
@@ -395,8 +394,8 @@ export interface QueuedInput {
  */
 class InputQueue {
   readonly #session: Session;
-  /** Input of this process that is not delivered. A compaction can hide it from the window. */
-  readonly #said = new Set<Entry>();
+  /** Input of this process that is not delivered, by the id of its message. A compaction can hide it from the window. */
+  readonly #said = new Map<string, Entry>();
   #adding = 0;
   #added: Promise<unknown> = Promise.resolve();
 
@@ -410,7 +409,7 @@ class InputQueue {
     const { entries } = this.#session.window;
     const isHidden = ({ id }: Entry) =>
       !entries.some((entry) => entry.id === id) && (!log.view || this.#session.isOnPath(id));
-    return [...[...this.#said].filter(isHidden), ...entries]
+    return [...[...this.#said.values()].filter(isHidden), ...entries]
       .flatMap((entry) => queuedInput(entry, id) ?? [])
       .filter(({ entryId }) => !this.#isDelivered(entryId));
   }
@@ -432,7 +431,7 @@ class InputQueue {
     this.#adding++;
     const ended = () => this.#adding--;
     this.#added = adding.then(ended, ended);
-    for (const entry of await adding) this.#said.add(entry);
+    for (const entry of await adding) this.#said.set(data.entryId, entry);
   }
 
   /**
@@ -453,9 +452,7 @@ class InputQueue {
 
   /** Removes the input that these entries deliver. */
   delivered(entries: readonly Entry[]): void {
-    const ids = new Set(entries.map(({ id }) => id));
-    for (const entry of this.#said)
-      if (ids.has(queuedInput(entry, this.#session.id)?.entryId ?? "")) this.#said.delete(entry);
+    for (const { id } of entries) this.#said.delete(id);
   }
 
   #isDelivered(entryId: string): boolean {

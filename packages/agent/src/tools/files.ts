@@ -116,13 +116,13 @@ export function searchTextTool(folders: readonly string[]): Tool {
       const home = await inside(folders, ".");
       const matches: string[] = [];
       let unread = 0;
-      const readable: Readable = (reading, instead) =>
+      const readable: Readable = (reading) =>
         reading.catch(() => {
           unread++;
-          return instead;
+          return [];
         });
       for await (const file of filesBelow(start, context, readable)) {
-        for (const match of await readable(matchesIn(file, wanted), [])) {
+        for (const match of await readable(matchesIn(file, wanted))) {
           matches.push(`${relative(home, file)}:${match}`);
           if (matches.length === MOST_MATCHES)
             return `${matches.join("\n")}\n[more matches: narrow the text or the path]`;
@@ -134,8 +134,8 @@ export function searchTextTool(folders: readonly string[]): Tool {
   };
 }
 
-/** Returns the result of `reading`, or `instead` when it fails: one unreadable file must not end a search. */
-type Readable = <Found>(reading: Promise<Found>, instead: Found) => Promise<Found>;
+/** Returns the result of `reading`, or none when it fails: one unreadable file must not end a search. */
+type Readable = <Found>(reading: Promise<Found[]>) => Promise<Found[]>;
 
 /**
  * Yields the files below a folder and its subfolders, except links and {@link PASSED_OVER}; of a file, the file itself.
@@ -152,7 +152,7 @@ async function* filesBelow(
   }
   const folders = [start];
   for (let folder = folders.pop(); folder !== undefined && !signal.aborted; folder = folders.pop()) {
-    const entries = await readable(readdir(folder, { withFileTypes: true }), []);
+    const entries = await readable(readdir(folder, { withFileTypes: true }));
     for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
       if (entry.isFile()) yield join(folder, entry.name);
       else if (entry.isDirectory() && !PASSED_OVER.has(entry.name)) folders.push(join(folder, entry.name));

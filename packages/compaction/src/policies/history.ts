@@ -114,15 +114,11 @@ export function archivedRows(
 }
 
 /**
- * Returns the rows of a leaf's path (default: the session's) whose messages the newest edit leaves out, made by a user
- * or automatically.
+ * Returns the rows of the leaf's path whose messages the newest edit leaves out, made by a user or automatically.
  *
  * @throws EspalierError `unknown-entry`
  */
-export function rowsHidden(
-  { tree, leafId: leafOfSession }: ReadableSession,
-  leafId: string | null = leafOfSession,
-): ReadonlySet<number> {
+export function rowsHidden({ tree, leafId }: ReadableSession): ReadonlySet<number> {
   return rowsLeftOut(new Path(tree, leafId === null ? -1 : tree.row(leafId)), 0, tree.length, () => true);
 }
 

@@ -20,8 +20,6 @@ export interface ProviderAccess {
   settings?: Pick<Settings, "anthropicApiKey" | "anthropicBaseUrl" | "openaiApiKey" | "openaiBaseUrl">;
   /** Window in tokens. Default: that of the model. */
   contextWindow?: number | undefined;
-  /** Environment variables. Default: the process's. */
-  environment?: NodeJS.ProcessEnv;
 }
 
 /**
@@ -49,11 +47,11 @@ function parsedName(name: string): { provider: keyof typeof PROVIDERS; model: st
 }
 
 /** Returns the named provider, its model and its access. A name without a known provider is a Claude model. */
-function accessTo(name: string, { environment = process.env, settings = {} }: ProviderAccess) {
+function accessTo(name: string, { settings = {} }: ProviderAccess) {
   const { provider, model } = parsedName(name) ?? { provider: "anthropic" as const, model: name };
   const api = PROVIDERS[provider];
-  const apiKey = settings[api.settings.key] ?? environment[api.variables.key];
-  const baseURL = settings[api.settings.address] ?? environment[api.variables.address];
+  const apiKey = settings[api.settings.key] ?? process.env[api.variables.key];
+  const baseURL = settings[api.settings.address] ?? process.env[api.variables.address];
   const access = { ...(apiKey ? { apiKey } : {}), ...(baseURL ? { baseURL } : {}) };
   // Servers on the same machine need no key.
   const isMissing = !apiKey && (api === CLAUDE || !baseURL);

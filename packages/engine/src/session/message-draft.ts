@@ -45,7 +45,6 @@ export type MessageDraft =
 export function fillMessages(
   drafts: readonly MessageDraft[],
   context: SessionContext,
-  now = Date.now(),
 ): NewEntry<MessageEntry>[] {
   // A result may belong to a call of the same batch.
   const said: StoredMessage[] = [];
@@ -55,7 +54,7 @@ export function fillMessages(
       "appendMessages expects a list of messages: appendMessages([message]).",
     );
   return drafts.map((draft) => {
-    const entry = readDraft(() => fillMessage(draft, context, now, said));
+    const entry = readDraft(() => fillMessage(draft, context, said));
     said.push(entry.message);
     return entry;
   });
@@ -76,7 +75,7 @@ function readDraft<Read>(read: () => Read): Read {
 /**
  * Makes a message entry from a draft. Text content of an answer or a tool result becomes a block. A missing provider or
  * model is the current one, a missing tool name that of the call; `unknown` when there is none. A missing stop reason is
- * `toolUse` for an answer with calls, else `stop`. A missing timestamp is `now`, in epoch milliseconds.
+ * `toolUse` for an answer with calls, else `stop`. A missing timestamp is the current time.
  *
  * A draft that no model would read as intended is an error: a blank prompt, an unknown role or field, a block in a
  * provider's own form.
@@ -87,11 +86,10 @@ function readDraft<Read>(read: () => Read): Read {
 export function fillMessage(
   draft: MessageDraft,
   context: SessionContext,
-  now = Date.now(),
-  batch: readonly StoredMessage[] = [],
+  batch: readonly StoredMessage[],
 ): NewEntry<MessageEntry> {
   refuseUnknown(draft);
-  const timestamp = typeof draft.timestamp === "number" ? draft.timestamp : now;
+  const timestamp = typeof draft.timestamp === "number" ? draft.timestamp : Date.now();
   return message.of({ message: { ...filled(draft, context, batch), timestamp } as StoredMessage });
 }
 

@@ -395,7 +395,7 @@ export interface Bill {
 }
 
 /** Author of a summary by extensions: the first of them; `extension` when none is named. */
-export const ownerAsked = ([name = "extension"]: readonly string[] = []): Bill["author"] => ({ name });
+export const ownerAsked = ([name = "extension"]: readonly string[]): Bill["author"] => ({ name });
 
 /**
  * Does work that a provider may bill. Successful work records its usage in its own entry; failed work gets a `usage`

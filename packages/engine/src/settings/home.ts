@@ -7,8 +7,8 @@ export function espalierHome(environment: NodeJS.ProcessEnv = process.env): stri
 }
 
 /** Sessions folder of the Pi coding agent: `sessions` in `PI_CODING_AGENT_DIR`, or in `~/.pi/agent`. */
-export function piSessions(environment: NodeJS.ProcessEnv = process.env): string {
-  return join(environment["PI_CODING_AGENT_DIR"] ?? join(homedir(), ".pi", "agent"), "sessions");
+export function piSessions(): string {
+  return join(process.env["PI_CODING_AGENT_DIR"] ?? join(homedir(), ".pi", "agent"), "sessions");
 }
 
 /** Default folders of sessions: the engine's own, and the Pi coding agent's. */

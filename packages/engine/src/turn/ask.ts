@@ -21,17 +21,7 @@ import type { PreparedRequest, RequestPreparation } from "../session/prepare-req
 import { sentEntry } from "../session/replay.ts";
 import type { Session } from "../session/session.ts";
 import { type AnswerEvent, type Limits, limitsOf, type Provider, promptOf } from "./provider.ts";
-import {
-  INTERRUPTED,
-  isAnswered,
-  isPaused,
-  missingResults,
-  openCalls,
-  Turn,
-  type TurnEvent,
-  TurnLog,
-  untilAborted,
-} from "./turn.ts";
+import { isAnswered, isPaused, missingResults, Turn, type TurnEvent, TurnLog, untilAborted } from "./turn.ts";
 
 /** Options of `Session.say`. */
 export interface SayOptions {
@@ -50,8 +40,7 @@ export async function say(session: Session, content: DraftContent, { id }: SayOp
   const [said] = fillMessages([{ role: "user", content }], session.context);
   const prompt = id === undefined ? said! : { ...said!, id };
   // Drafted when earlier appends have ended: they may have the same prompt, or results of the calls.
-  const drafted = () =>
-    known() ? [] : [...missingResults(openCalls(session.context.messages), INTERRUPTED), prompt];
+  const drafted = () => (known() ? [] : [...missingResults(session.context.messages), prompt]);
   const appended = await session.append(drafted);
   return appended.at(-1) ?? known()!;
 }
@@ -87,7 +76,7 @@ export async function nextRequest<Params>(
   signal?.throwIfAborted();
   const log = given.log ?? new TurnLog(session);
   // Calls that an earlier process left without a result are never repeated automatically.
-  await log.append(missingResults(openCalls(session.context.messages), INTERRUPTED));
+  await log.append(missingResults(session.context.messages));
   if (isAnswered(session.context.messages))
     throw new EspalierError(
       "empty-context",

@@ -212,9 +212,9 @@ async function outcome(
   }
 }
 
-/** Returns error results, as entries, for calls that will not get a result of their own. */
-export function missingResults(calls: readonly ToolCallBlock[], why: string): NewEntry[] {
-  return calls.map((call) => message.of({ message: refused(call, why) }));
+/** Returns error results, as entries, for the calls of the newest answer that have no result. */
+export function missingResults(messages: readonly ContextMessage[]): NewEntry[] {
+  return openCalls(messages).map((call) => message.of({ message: refused(call, INTERRUPTED) }));
 }
 
 const refused = (call: ToolCallBlock, why: string): ToolResultMessage =>
