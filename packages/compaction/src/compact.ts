@@ -367,7 +367,8 @@ export interface EntryRange {
 }
 
 /** Record of a compaction in its `details`. A viewer can show the compaction from this record alone. */
-export interface CompactionDetails {
+export interface CompactionDetails
+  extends Pick<CompactionSummary, "omitted" | "missingSections" | "readFiles" | "modifiedFiles"> {
   reason: CompactionReason;
   /** The policy's name. */
   policy: string;
@@ -386,12 +387,6 @@ export interface CompactionDetails {
   tokensAfter: number;
   isSplitTurn: boolean;
   durationMs: number;
-  readFiles: string[];
-  modifiedFiles: string[];
-  /** Content that requests for the summary shortened or dropped. */
-  omitted: { history?: OmittedEntries; turnPrefix?: OmittedEntries };
-  /** Requested headings that the summary lacks; absent when none is missing. */
-  missingSections?: string[];
   /**
    * Number of automatic compactions in a row, including this one, without an answer of the model between them; 0 for a
    * manual one.

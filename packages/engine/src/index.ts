@@ -94,8 +94,7 @@ export type {
   RecallOptions,
 } from "./search/recall.ts";
 export { quotedData, readEntries, recall } from "./search/recall.ts";
-export type { SearchHit } from "./search/search.ts";
-export { type SearchOptions, searchSessions } from "./search/search.ts";
+export { type SearchHit, type SearchOptions, searchSessions } from "./search/search.ts";
 export { addRule, dropRule } from "./session/append.ts";
 export { type CopyResult, copySession } from "./session/copy.ts";
 export {

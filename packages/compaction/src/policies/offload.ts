@@ -138,11 +138,8 @@ export interface OffloadedResult {
 }
 
 /** Messages after results were moved out, and the effect on their size. */
-export interface OffloadResult {
+export interface OffloadResult extends Omit<OffloadPlan, "files" | "edits"> {
   messages: ContextMessage[];
-  offloadedCount: number;
-  freedTokens: number;
-  stillExceedsThreshold: boolean;
   /** Files that have to be written before the messages are used. */
   files: OffloadedResult[];
 }

@@ -184,6 +184,6 @@ export const SUMMARIES_ARE_FOR_REFERENCE = `The conversation begins with summari
 
 /** Returns the note for the end of a path; undefined when its context has no stacked summaries. */
 export function summaryNote(path: readonly Entry[]): string | undefined {
-  const newest = path.findLast((entry) => compaction.is(entry));
-  return newest && compaction.is(newest) && recordedSummary(newest) ? SUMMARIES_ARE_FOR_REFERENCE : undefined;
+  const newest = path.findLast(compaction.is);
+  return newest && recordedSummary(newest) ? SUMMARIES_ARE_FOR_REFERENCE : undefined;
 }

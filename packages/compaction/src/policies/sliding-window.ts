@@ -7,12 +7,11 @@ import {
   pathRows,
   pathWindowAt,
   type SessionContext,
-  type Tree,
 } from "@espalier/session-tree";
 import { readSpan } from "../cut.ts";
 import type { Policy, PolicySituation } from "../policy.ts";
 import { checkBelow, checkRanges } from "../settings.ts";
-import { compactionIn, countActive } from "./history.ts";
+import { compactionIn, countActive, type ReadableSession } from "./history.ts";
 import { newestWhole, planKeepingNewest } from "./message-count.ts";
 
 /**
@@ -61,12 +60,8 @@ export interface SlidingWindowState {
 }
 
 /** The members of a session from which the state is read. */
-export interface ConsolidatedSession {
-  readonly tree: Tree;
-  readonly leafId: string | null;
-  readonly isConsolidating?: boolean;
-  readonly pendingConsolidation?: boolean;
-}
+export type ConsolidatedSession = ReadableSession &
+  Partial<Pick<SlidingWindowState, "isConsolidating" | "pendingConsolidation">>;
 
 /**
  * Returns the state at a session's leaf. The first two fields are derived from the log, so that they are the same after

@@ -92,12 +92,7 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
   const before = sizeOf(session.context.messages, policy);
   const problem = `The compaction would leave ${formatCount(tokensAfter)} tokens of ${formatCount(before)} (as ${policy.name} counts); nothing was written. Keep less (keepRecentTokens), or continue without a compaction.`;
   const entries: NewEntry[] = [draft, ...edits.map((edit) => contextEdit.of(edit))];
-  return {
-    entries,
-    details,
-    tokensAfter,
-    problem: tokensAfter < before ? undefined : problem,
-  };
+  return { entries, details, tokensAfter, problem: tokensAfter < before ? undefined : problem };
 }
 
 type KeptPart = ReturnType<typeof keptPart>;
@@ -388,7 +383,7 @@ export function refuseStale({ session, plan, signal }: CompactionRun): void {
   if (signal.aborted) throw summaryError("aborted", "The compaction was aborted.");
   const path = session.window.entries;
   const planned = path.findIndex(({ id }) => id === plan.leafId);
-  if (path.slice(planned + 1).some((entry) => compaction.is(entry)))
+  if (path.slice(planned + 1).some(compaction.is))
     throw new EspalierError("stale", "Another compaction finished first; nothing was written.");
   if (planned < 0)
     throw new EspalierError(

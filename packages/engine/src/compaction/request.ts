@@ -111,8 +111,7 @@ export const toolsOf = ({ options }: Pick<Session, "options">) => [...fileTools,
 function wordsOutsideWindow(session: Session): { goal?: string; latestUserMessage?: string } {
   const { complete, entries } = session.window;
   if (complete) return {};
-  const front = entries.findLast((entry) => compaction.is(entry));
-  const summary = front && compaction.is(front) ? front.summary : "";
+  const summary = entries.findLast(compaction.is)?.summary ?? "";
   // In a summary that has a goal and no newest message, the goal was also the newest message.
   if (goalIn(summary) !== undefined) return {};
   const { tree, leafId } = session;
@@ -248,12 +247,7 @@ export interface RequestExtras {
 export function overheadOf(policy: Policy, { system, tools = [], overheadTokens }: RequestExtras): number {
   if (overheadTokens !== undefined) return overheadTokens;
   if (!system && tools.length === 0) return 0;
-  return policy.estimate({
-    role: "system",
-    content: system ?? "",
-    toolsAdded: [...tools],
-    timestamp: 0,
-  });
+  return policy.estimate({ role: "system", content: system ?? "", toolsAdded: [...tools], timestamp: 0 });
 }
 
 /** Returns the bytes of system prompt and tools; when only their tokens are known, the least bytes these can have. */

@@ -421,11 +421,7 @@ function newestOf(messages: readonly ReadMessage[], provider: Provider): ReadMes
 
 function cutTo(message: ReadMessage, tokens: number): ReadMessage {
   if (roughTokens(message.text) <= tokens) return message;
-  return new ReadMessage({
-    role: "user",
-    content: message.text.slice(0, Math.floor(tokens)),
-    timestamp: 0,
-  });
+  return new ReadMessage({ role: "user", content: message.text.slice(0, Math.floor(tokens)), timestamp: 0 });
 }
 
 /** Returns the names and values by which calls are compared. */

@@ -33,8 +33,7 @@ export {
 } from "./cache-ledger.ts";
 export { type BranchComparison, type BranchSide, compareBranches } from "./compare-branches.ts";
 export { formatAge, formatBytes, formatCost } from "./figures.ts";
-export type { RequestDifference } from "./requests.ts";
-export { CACHE_CAUSES, CACHE_LIFE_MS, type CacheCause } from "./requests.ts";
+export { CACHE_CAUSES, CACHE_LIFE_MS, type CacheCause, type RequestDifference } from "./requests.ts";
 export { SessionCache } from "./session-cache.ts";
 export {
   type CompactionStats,

@@ -420,10 +420,7 @@ const startsAnew = (difference: RequestDifference | undefined): boolean =>
 
 function since(added: readonly Entry[]): Pick<Compared, "firstNew" | "isLoop"> {
   const said = added.filter((entry) => kindOf(entry).toMessages && !isMessage(entry, "assistant"));
-  return {
-    firstNew: said[0],
-    isLoop: said.every((entry) => isMessage(entry, "toolResult")),
-  };
+  return { firstNew: said[0], isLoop: said.every((entry) => isMessage(entry, "toolResult")) };
 }
 
 /** Returns the difference by thinking that comes and goes with a running tool loop, after a change before it. */

@@ -11,7 +11,6 @@ import { archivedRows } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   branchSummary,
-  type CompactionEntry,
   type ContextEdit,
   compaction,
   contextEdit,
@@ -110,8 +109,7 @@ export function pinnedOn(path: readonly Entry[], before: readonly string[] = [])
  */
 export function pinnedTexts(session: SessionTree): { id: string; text: string }[] {
   const { entries, complete } = session.window;
-  const front = entries.findLast((entry) => compaction.is(entry));
-  const recorded = front && (front as CompactionEntry & { details?: { pinned?: unknown } }).details?.pinned;
+  const { pinned: recorded } = (entries.findLast(compaction.is)?.details ?? {}) as { pinned?: unknown };
   const isRecorded = Array.isArray(recorded);
   const before = isRecorded ? recorded.filter((id) => typeof id === "string") : [];
   const ids = pinnedOn(complete || isRecorded ? entries : customEntries(session), before);
@@ -128,7 +126,7 @@ export function pinnedTexts(session: SessionTree): { id: string; text: string }[
 export function rulesAtLeaf(session: Session): Rule[] {
   const { entries, complete } = session.window;
   const finding = findingIn(session);
-  const front = entries.findLast((entry) => compaction.is(entry));
+  const front = entries.findLast(compaction.is);
   if (complete || rulesIn(front?.details) !== undefined) return rulesOn(entries, finding);
   if (front === undefined) return rulesOn(session.getBranch(), finding);
   let known = knownRules.get(session);

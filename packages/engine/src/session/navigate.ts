@@ -247,7 +247,7 @@ export async function forkSession(
     const lines = new ForkLines(session.tree, { ...plan, additions });
     const log = await session.store.create(header, lines, options.out);
     await log.close();
-    const summaryEntryId = additions.find((entry) => branchSummary.is(entry))?.id ?? null;
+    const summaryEntryId = additions.find(branchSummary.is)?.id ?? null;
     const { selectedText } = plan;
     return {
       file: log.ref,

@@ -117,11 +117,9 @@ export async function resolveSettings(sources: SettingsSources = {}): Promise<Re
 /** Settings that have a value, each with its origin. */
 type PlacedSettings = Map<SettingsKey, SettingOrigin>;
 
-interface ProjectSettings {
+interface ProjectSettings extends Pick<ResolvedSettings, "ignored" | "leftOut"> {
   /** Layer of the project; undefined when it is ignored. */
   layer: SettingsLayer | undefined;
-  ignored: string[];
-  leftOut: LeftOutSetting[];
 }
 
 const NO_PROJECT: ProjectSettings = { layer: undefined, ignored: [], leftOut: [] };
@@ -256,31 +254,23 @@ const LONGEST_SHOWN = 17;
 
 function problemAt(layer: SettingsLayer, values: Readonly<Record<string, unknown>>, path: readonly string[]) {
   const key = path.find((part) => ruleOf(part)) ?? path.at(-1) ?? "";
+  const problem = (said: string) => settingsError(layer, key, said);
   const ofModel = path[0] === "models" && path[1] !== undefined;
   const of = ofModel ? ` of the model ${path[1]}` : "";
   const rule = ruleOf(key);
   if (path[0] === "models" && path.length < 3)
     return settingsError(layer, "models", `models${of} is a table of settings, by the name of a model.`);
   if (ofModel && !MODEL_KEYS.some((one) => one === key))
-    return settingsError(
-      layer,
-      key,
-      `${key} cannot differ from model to model; known here are ${MODEL_KEYS.join(", ")}.`,
-    );
+    return problem(`${key} cannot differ from model to model; known here are ${MODEL_KEYS.join(", ")}.`);
   if (!rule)
-    return settingsError(
-      layer,
-      key,
-      `there is no setting ${key}; known are ${[...SETTINGS_KEYS, "models"].join(", ")}.`,
-    );
+    return problem(`there is no setting ${key}; known are ${[...SETTINGS_KEYS, "models"].join(", ")}.`);
   const written = JSON.stringify(
     path.reduce<unknown>((value, part) => (value as Record<string, unknown> | undefined)?.[part], values),
   );
-  if (written === undefined)
-    return settingsError(layer, key, `${key}${of} lacks ${path.at(-1)}; give it ${rule.allowed}.`);
+  if (written === undefined) return problem(`${key}${of} lacks ${path.at(-1)}; give it ${rule.allowed}.`);
   // A long value may be a key of an unknown form: it is not quoted.
   const given = written.length > LONGEST_SHOWN ? `a value of ${written.length} characters` : written;
-  return settingsError(layer, key, `${key}${of} is ${given}; give it ${rule.allowed}.`);
+  return problem(`${key}${of} is ${given}; give it ${rule.allowed}.`);
 }
 
 const ruleOf = (key: string) => (Object.hasOwn(SETTINGS, key) ? SETTINGS[key as SettingsKey] : undefined);
