@@ -75,6 +75,37 @@ describe("members of Pi's API", () => {
     await session.close();
   });
 
+  test("of a command move the leaf and fork, report a veto, and wait for the appends of the extension", async () => {
+    const { session, said } = await planted(`
+      let isVetoed = false;
+      for (const hook of ["session_before_tree", "session_before_fork"])
+        pi.on(hook, () => (isVetoed ? { cancel: true } : undefined));
+      pi.registerCommand("move", { handler: async (args, ctx) => {
+        isVetoed = args === "veto";
+        const [, answer] = ctx.sessionManager.getBranch();
+        const { cancelled: isStopped } = await ctx.navigateTree(answer.id, { label: "here" });
+        const { cancelled } = await ctx.fork(answer.id);
+        pi.setThinkingLevel("high");
+        await ctx.waitForIdle();
+        ctx.ui.notify(JSON.stringify([isStopped, cancelled, pi.getThinkingLevel(), ctx.thinkingLevel]));
+      } });`);
+    const [, answer] = session.getBranch();
+    await session.runCommand("move", "veto");
+    expect(session.leafId).not.toBe(answer!.id);
+    await session.runCommand("move");
+    expect(said.map((line) => JSON.parse(line))).toEqual([
+      [true, true, "high", "high"],
+      [false, false, "high", "high"],
+    ]);
+    expect(session.getBranch().map(({ type }) => type)).toEqual([
+      "message",
+      "message",
+      "thinking_level_change",
+    ]);
+    expect(session.getLabel(answer!.id)).toBe("here");
+    await session.close();
+  });
+
   test("run programs in the session's folder, and communicate on a bus", async () => {
     execFileSync("git", ["init", "-q", root]);
     const { session, said } = await planted(`

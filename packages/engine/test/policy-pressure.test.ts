@@ -247,3 +247,12 @@ describe("every policy", () => {
     await session.close();
   });
 });
+
+test("the comparison has a row with the reason for a session that cannot be compacted at all", async () => {
+  const session = await stage({ compaction: { contextWindow: 1_000, reserveTokens: 500 } });
+  await session.appendMessages([{ role: "user", content: words(5_000) }]);
+  const [row] = session.comparePolicies();
+  expect(row).toMatchObject({ policy: "token-budget", eligible: false, cache: null });
+  expect(row!.reason).toContain("do not fit into a window of 1000 tokens");
+  await session.close();
+});
