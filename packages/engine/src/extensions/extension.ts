@@ -247,13 +247,7 @@ function runProgram(
   args: readonly string[],
   { cwd, timeout = 0, signal }: ProgramOptions,
 ): Promise<ProgramResult> {
-  const options = {
-    encoding: "utf8" as const,
-    maxBuffer: Number.POSITIVE_INFINITY,
-    timeout,
-    ...(cwd === undefined ? {} : { cwd }),
-    ...(signal ? { signal } : {}),
-  };
+  const options = { encoding: "utf8", maxBuffer: Number.POSITIVE_INFINITY, timeout, cwd, signal } as const;
   return new Promise<ProgramResult>((resolve) => {
     const child = execFile(command, [...args], options, (error, stdout, stderr) => {
       const code = typeof error?.code === "number" ? error.code : error ? 1 : 0;

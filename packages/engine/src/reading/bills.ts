@@ -170,7 +170,7 @@ export function billedCallAt(tree: Tree, row: number): BilledCall | undefined {
   if (tree.index.rowOf(entry.id) !== row) return undefined;
   const bill = isMessage(entry, "assistant") ? entry.message : (entry as Billed);
   const { usage } = bill;
-  if (!isUsage(usage) || (usageTokens(usage) === 0 && costOf(usage) === 0)) return undefined;
+  if (!isRecord(usage) || (usageTokens(usage) === 0 && costOf(usage) === 0)) return undefined;
   return { kind: kindOfWork(entry), ...modelOf(entry, bill), usage };
 }
 
@@ -283,8 +283,6 @@ function modelOf(entry: Entry, bill: Billed): Pick<BilledCall, "provider" | "mod
     model: text(model?.modelId ?? source ?? settings?.modelId),
   };
 }
-
-const isUsage = (value: unknown): value is Usage => typeof value === "object" && value !== null;
 
 /** Returns a count or a price between zero and 2^53 - 1, so that sums stay finite; 0 for any other value. */
 export const amount = (value: unknown): number =>

@@ -144,7 +144,7 @@ export async function prepareRequest(
 
   const context = await contextToSend(session, options.signal);
   const system = [options.system, summaryNote(session.window.entries)].filter(Boolean).join("\n\n");
-  await tellCacheBreak(session, { system, ...(options.tools ? { tools: options.tools } : {}) });
+  await tellCacheBreak(session, { system, tools: options.tools });
   return {
     context,
     system: system || undefined,

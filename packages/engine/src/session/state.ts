@@ -22,6 +22,7 @@ import {
   type Entry,
   type EntryKind,
   estimateTotal,
+  isRecord,
   type NewEntry,
   type Redact,
   readOnlyError,
@@ -215,9 +216,7 @@ export const context = transformHook<readonly ContextMessage[], "messages">("con
 export const entryBeforeAppend = transformHook<NewEntry, "entry">("entry_before_append", {
   field: "entry",
   validate: (entry) =>
-    typeof entry === "object" && entry !== null && typeof entry.type === "string"
-      ? undefined
-      : "`entry` is not an entry",
+    isRecord(entry) && typeof entry.type === "string" ? undefined : "`entry` is not an entry",
 });
 
 /** A request that will miss the provider's prompt cache, before it is sent. */
@@ -241,8 +240,7 @@ export const entryAppended = notifyHook<{ entry: Entry }>("entry_appended");
 export const summaryRequest = transformHook<SummaryRequest, "request">("summary_request", {
   field: "request",
   validate: (request) =>
-    typeof request === "object" &&
-    request !== null &&
+    isRecord(request) &&
     Array.isArray(request.messages) &&
     [request.purpose, request.instructions, request.transcript].every((text) => typeof text === "string")
       ? undefined
