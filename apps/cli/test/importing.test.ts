@@ -95,6 +95,23 @@ test("an agent's name imports its sessions of this folder; --all imports those o
   expect(context.value.messages.map(({ role }: { role: string }) => role)).toEqual(["user", "assistant"]);
 });
 
+test("a session without a folder is not one of this folder; --all and its path import it", async () => {
+  const { options, source } = home();
+  write(source, claudeSession(""));
+  expect(await espalier(["import", "claude-code"], options)).toMatchObject({
+    code: 1,
+    stdout: "",
+    stderr: expect.stringContaining("No session of claude-code worked in"),
+  });
+  const all = await espalierJson(["import", "claude-code", "--all"], options);
+  expect(all.values.map(({ sessionId, cwd }) => [sessionId, cwd]).sort()).toMatchObject([
+    ["claude-1", null],
+    ["claude-2", expect.stringMatching(/elsewhere$/)],
+  ]);
+  const named = await espalierJson(["import", source], options);
+  expect(named.value).toMatchObject({ sessionId: "claude-1", status: "unchanged" });
+});
+
 test("several files, folders and agents are imported with one call, as a shell expands *.jsonl", async () => {
   const { options, source, folder } = home();
   const elsewhere = join(folder, ".claude", "projects", "elsewhere");

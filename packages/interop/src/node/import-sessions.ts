@@ -39,7 +39,7 @@ export interface ImportOptions {
   store: SessionStore;
   /** Environment variables that name the folders of agents. Default: `process.env`. */
   env?: Environment;
-  /** Imports only sessions of agents that worked in this folder. */
+  /** Imports only sessions of agents that worked in this folder. A session without a folder is not one of them. */
   cwd?: string;
   /** Writes summaries that replace those that only their provider can read. Default: excerpts are used. */
   summarize?: Summarize;
@@ -106,7 +106,8 @@ export async function* importFile(
         for (const draft of importer?.read(source) ?? []) {
           drafts++;
           if (done.has(draft.sourceId)) continue;
-          if (cwd !== undefined && resolve(draft.cwd) !== resolve(cwd)) continue;
+          // `resolve("")` is the current folder; a session without a folder is of none.
+          if (cwd !== undefined && (draft.cwd === "" || resolve(draft.cwd) !== resolve(cwd))) continue;
           const tell = (message: string) => draft.issues.add("opaque-summary", null, message);
           const rehearse = () => importer?.read(source) ?? [];
           const summaries = summarize && (await summarizeOpaque(rehearse, source, summarize, tell));
