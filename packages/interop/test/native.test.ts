@@ -574,6 +574,22 @@ describe("a path", () => {
     expect(report.issues.map(({ field }) => field)).toContain("state");
   });
 
+  test("of an extension's text with data loses the data, and reports it", async () => {
+    const note = { type: "custom_message", customType: "mine", content: "Note.", display: true };
+    const placed = { id: "x1", parentId: "u1", timestamp: "2026-01-01T00:00:09.000Z" };
+    const entries = [...growEntries("u1"), { ...note, ...placed, details: { secret: 1 } }] as Entry[];
+    const session = await sessionOf(entries);
+    for (const agent of ["claude-code", "codex"] as const)
+      expect(written(session, agent).report.issues).toContainEqual({
+        kind: "dropped",
+        field: "details",
+        path: "x1",
+        count: 1,
+        message: "Data beside a text of an extension is left out.",
+      });
+    expect(written(session, "pi").again[1]).toMatchObject({ details: { secret: 1 } });
+  });
+
   test("counts the entries that have a line in the file", async () => {
     const state = { customType: "mine", data: {}, timestamp: "2026-01-01T00:00:09.000Z" };
     const entries = [

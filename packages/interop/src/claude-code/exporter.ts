@@ -237,8 +237,9 @@ class ClaudeCodeLines implements NativeFile {
         ...(typeof renderedRole === "string" ? { renderedRole } : {}),
       };
     }
-    if (customType !== `${AGENT}.meta`)
-      this.#session.issues.add("changed", "custom", entry.id, DIFFERENCES.extensionText);
+    const { issues } = this.#session;
+    if (details !== undefined) issues.add("dropped", "details", entry.id, PATH_DIFFERENCES.textData);
+    if (customType !== `${AGENT}.meta`) issues.add("changed", "custom", entry.id, DIFFERENCES.extensionText);
     return { ...userLine(contentOf(content)), isMeta: true };
   }
 

@@ -188,8 +188,9 @@ class RolloutLines implements NativeFile {
     if (name === "agent_message" && isRecord(details))
       return { ...details, type: "agent_message", content: saidItem("user", content)["content"] };
     const item = saidItem("user", content);
-    if (name === undefined)
-      this.#session.issues.add("changed", "custom", entry.id, DIFFERENCES.extensionText);
+    const { issues } = this.#session;
+    if (details !== undefined) issues.add("dropped", "details", entry.id, PATH_DIFFERENCES.textData);
+    if (name === undefined) issues.add("changed", "custom", entry.id, DIFFERENCES.extensionText);
     if (name === undefined || injectedBy(itemText(item)) === name) return item;
     const kinds = (item["content"] as unknown[]).map(() => name);
     return { ...item, internal_chat_message_metadata_passthrough: { content_item_kinds: kinds } };

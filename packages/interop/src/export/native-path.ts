@@ -86,6 +86,7 @@ export function preparePath(source: ExportSource, rules: PathRules, issues: Form
 export const PATH_DIFFERENCES = {
   shellCommand: "A command of the user's shell becomes a text of the user.",
   toolData: "Data of a tool that no model reads is left out.",
+  textData: "Data beside a text of an extension is left out.",
   state: "State of an agent or an extension that no model reads is left out.",
   removedSummary: "A summary that an edit left out is replaced by the sentence that it was left out.",
   noEffect: "A compaction whose first kept entry is not above it has no effect; it is left out.",
