@@ -18,9 +18,8 @@ import { cutLine, cutToColumns, fieldText, plainLine, plainText } from "./text.t
 const LENGTH = 100;
 
 /**
- * Returns a preview of an entry: one line of at most 100 code points without control characters; null for an entry
- * without content. The viewer's rows show calls, tools and failures as icons. Here the text contains them: calls with
- * their arguments, results with their tool, failures with their reason.
+ * Returns one line of at most 100 code points without control characters; null for an entry without content. The viewer's
+ * rows have icons; here the text has calls with their arguments, results with their tool, failures with their reason.
  */
 export function previewEntry(entry: Entry): string | null {
   const text = message.is(entry) ? messageGist(entry.message) : gistOfFields(entry);

@@ -1,10 +1,7 @@
 import type { ReadableSession } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { labelsInForce, type Tree } from "@espalier/session-tree";
-import { CommandError, nearest, nearestId } from "./failure.ts";
-
-/** Minimum length of an abbreviated id. */
-const SHORTEST_BEGINNING = 4;
+import { CommandError, nearest, nearestId, SHORTEST_BEGINNING } from "./failure.ts";
 
 /** Maximum length of an id that is printed whole. */
 const WHOLE = 12;

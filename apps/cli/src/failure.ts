@@ -112,12 +112,12 @@ export function nearest(word: string, known: Iterable<string>): string | undefin
  */
 export function nearestId(word: string, ids: readonly string[]): string | undefined {
   const whole = nearest(word, ids);
-  if (whole !== undefined || word.length < SHORTEST) return whole;
+  if (whole !== undefined || word.length < SHORTEST_BEGINNING) return whole;
   return nearest(word, new Set(ids.map((id) => id.slice(0, word.length))));
 }
 
-/** Minimum length of a word that is compared with the beginnings of ids. */
-const SHORTEST = 4;
+/** Minimum length of an abbreviated id. */
+export const SHORTEST_BEGINNING = 4;
 
 /** Error for an unknown command. It suggests the most similar command, if there is one. */
 export function unknownCommand(word: string, program: Command): CommanderError {

@@ -283,10 +283,9 @@ function entryMeant(chat: Chat, reference: string): string | null | undefined {
   if (ids.length === 1) return ids[0];
   if (ids.length === 0) return entryNamed(session, reference);
   const columns = chat.shell.columns - 1;
-  const lines = ids.slice(-LISTED).map((id) => {
-    const entry = session.getEntry(id!);
-    return cutToColumns(`${INDENT}${entry ? describeEntry(session.tree, entry) : id}`, columns);
-  });
+  const lines = ids
+    .slice(-LISTED)
+    .map((id) => cutToColumns(`${INDENT}${describeEntry(session.tree, session.getEntry(id!)!)}`, columns));
   const left = ids.length - lines.length;
   chat.say(
     [

@@ -57,11 +57,7 @@ function originOf({ header, tree }: Session, billOf: (entryId: string) => UsageT
   return { sessionId, sharedEntries: size, copied: billOf(entryId) };
 }
 
-/**
- * Returns a sum of calls without those that a fork copied.
- *
- * @param isSum true: the cost is a sum of calls; false: the agent recorded it, and only calls and tokens are reduced
- */
+/** Returns a bill without the calls that a fork copied. Its cost stays if the agent recorded it (not `isSum`). */
 function withoutCopied(total: UsageTotals, copied: UsageTotals, isSum: boolean): UsageTotals {
   const own = nothingBilled();
   for (const key of BILL_KEYS) own[key] = Math.max(0, total[key] - copied[key]);

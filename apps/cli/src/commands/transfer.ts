@@ -221,17 +221,6 @@ const copyOne = (shell: Shell, source: CopyPlace, ref: SessionRef, target: CopyP
     });
   });
 
-/** Copies one session of several. Its own error is printed, sets exit code 1, and does not stop the other copies. */
-async function copyOrComplain(shell: Shell, source: CopyPlace, ref: SessionRef, target: CopyPlace) {
-  try {
-    await copyOne(shell, source, ref, target);
-  } catch (error) {
-    if (!(error instanceof EspalierError)) throw error;
-    shell.complain(error.message);
-    shell.exitCode = 1;
-  }
-}
-
 /** One end of a copy: a store, and a session in it. */
 interface CopyPlace {
   store: SessionStore;
@@ -356,8 +345,16 @@ database, with #ID for one of its sessions. A session in which \`espalier doctor
         const named = await sessionNamed(source.isFiles ? undefined : source.store, source.ref);
         return copyOne(shell, source, named, target);
       }
-      for await (const { ref } of source.store.list())
-        await copyOrComplain(shell, source, { file: ref }, target);
+      for await (const { ref } of source.store.list()) {
+        try {
+          await copyOne(shell, source, { file: ref }, target);
+        } catch (error) {
+          // An error of one session does not stop the other copies.
+          if (!(error instanceof EspalierError)) throw error;
+          shell.complain(error.message);
+          shell.exitCode = 1;
+        }
+      }
     },
   }),
 ];

@@ -31,11 +31,7 @@ import { LatestTask, type Performers } from "./task.ts";
 /** Answer that confirms a question. */
 const YES = "Yes";
 
-/**
- * Runs acts that change the open session, and other work on sessions, with the functions of the commands.
- *
- * @param open `refresh` shows appended entries before the result of an act is shown
- */
+/** Runs acts and other work on sessions by the commands' functions. `open.refresh` shows new entries before a result. */
 export function actEffects(
   terminalShell: Shell,
   dispatch: (event: TerminalEvent) => void,

@@ -40,78 +40,6 @@ const jumps =
     return moved === tree ? say(state, missing) : { ...state, tree: moved };
   };
 
-const MOVES = movingBindings<TreeState>(
-  (state) => treeLayout(state, false).treeHeight - 1,
-  (state, tree, by) => ({ ...state, tree: step(state, tree, by) }),
-);
-
-const JUMPS: readonly TreeBinding[] = [
-  {
-    keys: ["."],
-    title: "to the leaf, from which the session continues",
-    hint: "leaf",
-    run: jumps(toLeaf, "The leaf is before the first entry."),
-  },
-  {
-    keys: ["]"],
-    title: "to the next entry where branches start",
-    run: jumps(toParting(1), "No branch starts further down."),
-  },
-  { keys: ["["], title: "to the previous one", run: jumps(toParting(-1), "No branch starts further up.") },
-  { keys: ["p", "backspace"], title: "to the parent", run: jumps(toParent, "This is the root.") },
-  {
-    keys: ["o"],
-    title: "to the other side of the branch",
-    hint: "other side",
-    run: jumps(toOtherSide, "No branch starts above this."),
-  },
-  { keys: ["}"], title: "to the next label", run: jumps(nextLabel, "No label further down.") },
-  { keys: ["{"], title: "to the previous label", run: jumps(previousLabel, "No label further up.") },
-];
-
-const FOLDS: readonly TreeBinding[] = [
-  {
-    keys: [" "],
-    shown: "Space",
-    title: "fold or unfold a turn or a branch",
-    hint: "fold",
-    run: moves(toggle),
-  },
-  { keys: ["right"], shown: "→", title: "unfold", run: moves(unfold) },
-  { keys: ["left"], shown: "←", title: "fold", run: moves(fold) },
-  { keys: ["Z"], title: "fold all branches, or none", run: moves(toggleAll) },
-  {
-    keys: ["f"],
-    title: "switch the filter: turns, no tools, users only, labelled only, everything",
-    hint: "filter",
-    run: moves(nextFilter),
-  },
-  {
-    keys: ["b"],
-    title: "show or fold bookkeeping: reminders, state, changes of the model, snapshots",
-    run: (state, tree) => {
-      const toggled = toggleBookkeeping(state, tree);
-      const { bookkeeping, showsBookkeeping } = toggled.view.model;
-      const count = bookkeeping.reduce((sum, mark) => sum + mark, 0);
-      const what = `${formatMany(count, "entry", "entries")} of bookkeeping`;
-      return say({ ...state, tree: toggled }, `${what} ${showsBookkeeping ? "shown" : "folded"}.`);
-    },
-  },
-  {
-    keys: ["/"],
-    title: "search in this session as you type; Enter stays at the hit, Esc goes back",
-    hint: "search",
-    run: moves((_, tree) => ({
-      ...tree,
-      search: { field: textField(), from: tree.cursor },
-      query: "",
-      hits: [],
-    })),
-  },
-  { keys: ["n"], title: "to the next hit", run: (state, tree) => toHit(state, tree, 1) },
-  { keys: ["N"], title: "to the previous one", run: (state, tree) => toHit(state, tree, -1) },
-];
-
 /** Ends a search without moving the cursor. */
 export const endSearch = (state: TerminalState, tree: TreeState): TerminalState =>
   effect(
@@ -203,7 +131,73 @@ const scrollPreview =
     scroll: furthestScroll(state, tree, Math.max(0, tree.scroll + by)),
   });
 
-const PREVIEW: readonly TreeBinding[] = [
+/** Keys of the tree, without the keys of acts. */
+export const TREE_BINDINGS: readonly TreeBinding[] = [
+  ...movingBindings<TreeState>(
+    (state) => treeLayout(state, false).treeHeight - 1,
+    (state, tree, by) => ({ ...state, tree: step(state, tree, by) }),
+  ),
+  {
+    keys: ["."],
+    title: "to the leaf, from which the session continues",
+    hint: "leaf",
+    run: jumps(toLeaf, "The leaf is before the first entry."),
+  },
+  {
+    keys: ["]"],
+    title: "to the next entry where branches start",
+    run: jumps(toParting(1), "No branch starts further down."),
+  },
+  { keys: ["["], title: "to the previous one", run: jumps(toParting(-1), "No branch starts further up.") },
+  { keys: ["p", "backspace"], title: "to the parent", run: jumps(toParent, "This is the root.") },
+  {
+    keys: ["o"],
+    title: "to the other side of the branch",
+    hint: "other side",
+    run: jumps(toOtherSide, "No branch starts above this."),
+  },
+  { keys: ["}"], title: "to the next label", run: jumps(nextLabel, "No label further down.") },
+  { keys: ["{"], title: "to the previous label", run: jumps(previousLabel, "No label further up.") },
+  {
+    keys: [" "],
+    shown: "Space",
+    title: "fold or unfold a turn or a branch",
+    hint: "fold",
+    run: moves(toggle),
+  },
+  { keys: ["right"], shown: "→", title: "unfold", run: moves(unfold) },
+  { keys: ["left"], shown: "←", title: "fold", run: moves(fold) },
+  { keys: ["Z"], title: "fold all branches, or none", run: moves(toggleAll) },
+  {
+    keys: ["f"],
+    title: "switch the filter: turns, no tools, users only, labelled only, everything",
+    hint: "filter",
+    run: moves(nextFilter),
+  },
+  {
+    keys: ["b"],
+    title: "show or fold bookkeeping: reminders, state, changes of the model, snapshots",
+    run: (state, tree) => {
+      const toggled = toggleBookkeeping(state, tree);
+      const { bookkeeping, showsBookkeeping } = toggled.view.model;
+      const count = bookkeeping.reduce((sum, mark) => sum + mark, 0);
+      const what = `${formatMany(count, "entry", "entries")} of bookkeeping`;
+      return say({ ...state, tree: toggled }, `${what} ${showsBookkeeping ? "shown" : "folded"}.`);
+    },
+  },
+  {
+    keys: ["/"],
+    title: "search in this session as you type; Enter stays at the hit, Esc goes back",
+    hint: "search",
+    run: moves((_, tree) => ({
+      ...tree,
+      search: { field: textField(), from: tree.cursor },
+      query: "",
+      hits: [],
+    })),
+  },
+  { keys: ["n"], title: "to the next hit", run: (state, tree) => toHit(state, tree, 1) },
+  { keys: ["N"], title: "to the previous one", run: (state, tree) => toHit(state, tree, -1) },
   {
     keys: ["enter"],
     shown: "Enter",
@@ -232,9 +226,6 @@ const PREVIEW: readonly TreeBinding[] = [
     run: moves((_, tree) => ({ ...tree, isDetailed: !tree.isDetailed })),
   },
 ];
-
-/** Keys of the tree, without the keys of acts. */
-export const TREE_BINDINGS: readonly TreeBinding[] = [...MOVES, ...JUMPS, ...FOLDS, ...PREVIEW];
 
 const readOther = (key: string, shown: string, title: string, by: number): TreeBinding => ({
   keys: [key],

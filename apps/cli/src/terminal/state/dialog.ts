@@ -4,11 +4,7 @@ import { EMPTY, fitLine, fitLines, type Line, line, selectLine, span } from "../
 import type { Choice, Dialog, TerminalState } from "./state.ts";
 import { editText, fieldLines, insertText, type TextField } from "./text-field.ts";
 
-/**
- * Opens a dialog.
- *
- * @param text returns lines for a width, or is a list of sentences to wrap; an empty sentence has no line
- */
+/** Opens a dialog. `text` returns lines for a width, or is sentences to wrap; an empty sentence has no line. */
 export function openDialog(
   state: TerminalState,
   title: string,

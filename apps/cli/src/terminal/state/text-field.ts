@@ -15,8 +15,6 @@ export function insertText({ text, at }: TextField, inserted: string): TextField
   return { text: text.slice(0, at) + plain + text.slice(at), at: at + plain.length };
 }
 
-type Edit = (field: TextField) => TextField;
-
 const moveTo = (text: string, at: number): TextField => ({
   text,
   at: Math.min(Math.max(at, 0), text.length),
@@ -45,7 +43,7 @@ function isTrailing(text: string, at: number): boolean {
   return code >= 0xdc00 && code <= 0xdfff;
 }
 
-const EDITS: Readonly<Record<string, Edit>> = {
+const EDITS: Readonly<Record<string, (field: TextField) => TextField>> = {
   left: (field) => moveTo(field.text, before(field)),
   right: (field) => moveTo(field.text, behind(field)),
   up: (field) => upOrDown(field, -1),
