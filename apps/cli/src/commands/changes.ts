@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { buffer } from "node:stream/consumers";
 import {
   type ActOptions,
   addRule,
@@ -6,17 +7,28 @@ import {
   dropRule,
   type ForkOptions,
   type ForkResult,
+  fillMessage,
   forecastAct,
   forecastNavigation,
   lastAct,
   type MergeOptions,
+  type MessageDraft,
   type NavigateOptions,
   rulesOf,
   type Session,
 } from "@espalier/engine";
 import { cacheSentence } from "@espalier/engine/reading";
 import { nativeAgents } from "@espalier/interop";
-import { contextOfPath, type ForkPosition, pathRows, promptText, roleAt } from "@espalier/session-tree";
+import { bytesView, EspalierError, parseLine, scanLines } from "@espalier/jsonl-stream";
+import {
+  contextOfPath,
+  type ForkPosition,
+  pathRows,
+  promptText,
+  roleAt,
+  type SessionContext,
+  type StoredMessage,
+} from "@espalier/session-tree";
 import { type AddCommand, type Answer, command, sessionCommand } from "../command.ts";
 import { actName } from "../entry-preview.ts";
 import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
@@ -25,7 +37,6 @@ import { formatCount, formatMany } from "../numbers.ts";
 import { changeOptions, isThere, withSession } from "../opening.ts";
 import { interruptible } from "../progress.ts";
 import { print, type Shell } from "../shell.ts";
-import { filledMessages, readStdinLines, type StdinLine } from "../stdin-lines.ts";
 import { plainLine, plainText } from "../text.ts";
 
 /** Result of a change, for its command and for the terminal's interface. */
@@ -175,6 +186,48 @@ async function withTarget(
   } finally {
     await session.close();
   }
+}
+
+/** A JSON value from stdin, and the number of its line. */
+interface StdinLine {
+  /** Line number, from 1. */
+  lineNumber: number;
+  value: unknown;
+}
+
+/**
+ * Reads all lines of stdin that are not blank, as JSON.
+ * @throws CommandError `bad-input` with the number of the first line that is not JSON
+ */
+async function readStdinLines(): Promise<StdinLine[]> {
+  const view = bytesView(await buffer(process.stdin));
+  const lines: StdinLine[] = [];
+  for (const { bytes, lineNumber } of scanLines(view)) {
+    const parsed = parseLine(bytes);
+    if (parsed.ok) lines.push({ lineNumber, value: parsed.value });
+    else if (parsed.problem.kind !== "blank") throw badLine(lineNumber, parsed.problem.message);
+  }
+  return lines;
+}
+
+/** Error for a line of stdin: the line's number, then the sentence. */
+function badLine(lineNumber: number, message: string, cause?: unknown): CommandError {
+  return new CommandError("bad-input", `Line ${lineNumber} of stdin: ${message}`, { cause });
+}
+
+/** Makes message entries from lines of stdin. @throws CommandError `bad-input` with the line's number */
+function filledMessages(lines: readonly StdinLine[], context: SessionContext) {
+  const said: StoredMessage[] = [];
+  return lines.map(({ lineNumber, value }) => {
+    try {
+      const entry = fillMessage(value as MessageDraft, context, said);
+      said.push(entry.message);
+      return entry;
+    } catch (error) {
+      if (error instanceof EspalierError) throw badLine(lineNumber, error.message, error);
+      throw error;
+    }
+  });
 }
 
 async function appendLines(session: Session, lines: readonly StdinLine[], at: string | undefined) {
