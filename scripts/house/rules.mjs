@@ -154,9 +154,9 @@ function roomsOf(/** @type {Workspace} */ workspace) {
     .flatMap(({ files }) => files.filter(({ path }) => path.includes("/src/") && !isTest(path)));
   const rooms = sources.filter(({ path }) => !isDoor(path) && !path.includes("/testing/"));
   const importers = importersOf(workspace, sources);
-  const alone = rooms.flatMap(({ path }) => {
+  const alone = rooms.flatMap(({ path, firstLine }) => {
     const [importer = "", ...others] = importers.get(path) ?? [];
-    return importer === "" || others.length > 0 ? [] : [{ path, importer }];
+    return importer === "" || others.length > 0 ? [] : [{ path, firstLine, importer }];
   });
   return { sources, rooms, alone };
 }
@@ -179,9 +179,17 @@ function checkFigures(/** @type {Workspace} */ workspace) {
   const questions = comments.filter((line) => QUESTION_WORD.test(line));
   return [
     ...checkShare("source files have one importer", paths, rooms.length, limits.oneImporter),
+    ...alone.flatMap(checkReason),
     ...checkShare("doc comments begin with a question word", questions, comments.length, limits.openers),
     ...checkDoors(workspace, limits),
   ];
+}
+
+/** A file with one importer belongs to that importer, or its first line gives the reason why not. */
+function checkReason(/** @type {{ path: string, firstLine: string, importer: string }} */ file) {
+  const reason = `// Separate from ${file.importer.slice(file.importer.lastIndexOf("/") + 1)}: `;
+  if (file.firstLine.startsWith(reason)) return [];
+  return [`${file.path} has one importer, ${file.importer}: move it there, or begin it with "${reason}…".`];
 }
 
 function checkShare(

@@ -121,6 +121,7 @@ export function sourceEntries(/** @type {Package} */ { folder, manifest }) {
  * @typedef {object} SourceFile
  * @property {string} path from the root, with forward slashes
  * @property {number} lineCount
+ * @property {string} firstLine
  * @property {Import[]} imports
  * @property {boolean} listsNamesOnly nothing but `export { … } from "…"`
  * @property {string[]} names exported, listed or declared
@@ -161,6 +162,7 @@ function readSource(/** @type {string} */ path, /** @type {string} */ text) {
   return {
     path,
     lineCount: text.split("\n").length - (text.endsWith("\n") ? 1 : 0),
+    firstLine: text.slice(0, text.indexOf("\n")),
     imports,
     listsNamesOnly: program.body.every(
       (node) => node.type === "ExportNamedDeclaration" && node.source !== null,

@@ -129,11 +129,10 @@ test("a package without a row is reported", () => {
 });
 
 test("a relative import does not leave its package, and a public name needs a door", () => {
-  expect(
-    violations({
-      "packages/session-tree/src/tree.ts": `import { scan } from "../../jsonl-stream/src/scan.ts";\nimport "@espalier/jsonl-stream/hidden";\nexport const tree = scan();\n`,
-    }),
-  ).toEqual([
+  const found = violations({
+    "packages/session-tree/src/tree.ts": `import { scan } from "../../jsonl-stream/src/scan.ts";\nimport "@espalier/jsonl-stream/hidden";\nexport const tree = scan();\n`,
+  });
+  expect(found.filter((line) => line.includes(" imports "))).toEqual([
     'packages/session-tree/src/tree.ts:1 imports "../../jsonl-stream/src/scan.ts" from outside of its package: import @espalier/jsonl-stream by its public name.',
     'packages/session-tree/src/tree.ts:2 imports "@espalier/jsonl-stream/hidden", which packages/jsonl-stream does not export.',
   ]);
@@ -198,7 +197,8 @@ test("files with one importer have a maximum share; types, tests and doors do no
   const files = {
     "package.json": rootManifest({ filesInFolder: 9, oneImporter: 0.2 }),
     "packages/jsonl-stream/src/scan.ts": `import { line } from "./line.ts";\nexport const scan = () => [line];\n`,
-    "packages/jsonl-stream/src/line.ts": "export const line = 1;\nexport type Line = number;\n",
+    "packages/jsonl-stream/src/line.ts":
+      "// Separate from scan.ts: it is short.\nexport const line = 1;\nexport type Line = number;\n",
     "packages/jsonl-stream/src/more.ts": `import type { Line } from "./line.ts";\nexport const more: Line = 1;\n`,
     "packages/jsonl-stream/test/line.test.ts": `import { line } from "../src/line.ts";\nline;\n`,
   };
@@ -207,6 +207,20 @@ test("files with one importer have a maximum share; types, tests and doors do no
   ]);
   const more = `import { line } from "./line.ts";\nexport const more = line;\n`;
   expect(violations({ ...files, "packages/jsonl-stream/src/more.ts": more })).toEqual([]);
+});
+
+test("the first line of a file with one importer gives the reason", () => {
+  const scan = `import { line } from "./line.ts";\nexport const scan = () => [line];\n`;
+  const line = "export const line = 1;\n";
+  const found = (first) =>
+    violations({
+      "packages/jsonl-stream/src/scan.ts": scan,
+      "packages/jsonl-stream/src/line.ts": `${first}${line}`,
+    });
+  expect(found("// Separate from scan.ts: it is short.\n")).toEqual([]);
+  expect(found("// Separate from tree.ts: it is short.\n")).toEqual([
+    'packages/jsonl-stream/src/line.ts has one importer, packages/jsonl-stream/src/scan.ts: move it there, or begin it with "// Separate from scan.ts: …".',
+  ]);
 });
 
 test("the command lists the files with one importer, each with that file", () => {

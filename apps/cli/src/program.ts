@@ -1,4 +1,4 @@
-// Separate from main.ts, which ends the process: tests run commands in their own process.
+// Separate from main.ts: main.ts ends the process, and tests run commands in their own process.
 import { existsSync } from "node:fs";
 import { openStore } from "@espalier/engine";
 import { Command, CommanderError } from "commander";

@@ -1,3 +1,4 @@
+// Separate from agent.ts: each tool uses these types, and no tool knows the agent.
 import { NOT_RUN, type TurnCall, untilAborted } from "@espalier/engine";
 import type { ImageBlock, TextBlock, ToolCallBlock, ToolDefinition } from "@espalier/session-tree";
 import type { FileTool } from "@espalier/summarizer";

@@ -1,3 +1,4 @@
+// Separate from run.ts: it judges answers without running a handler.
 import {
   type DecideHook,
   describeThrown,

@@ -1,3 +1,4 @@
+// Separate from append-file.ts: browsers scan lines too, but have no files.
 import { EspalierError } from "./error.ts";
 import { contentEnd, contentStart } from "./lines.ts";
 

@@ -1,3 +1,4 @@
+// Separate from postgres-store.ts: it is the schema and its history.
 import { EspalierError } from "@espalier/jsonl-stream";
 import { type Connection, type Database, notMigrated, retryIdempotent } from "./database.ts";
 

@@ -1,3 +1,4 @@
+// Separate from postgres-store.ts: a log is one session, the store is all of them.
 import type { ByteView } from "@espalier/jsonl-stream";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {

@@ -1,4 +1,4 @@
-// Separate from rules.ts: this file has only words and patterns, no entries.
+// Separate from speech.ts: it has only words and patterns, no entries.
 
 /**
  * Force of a rule. `never` forbids, `always` demands, `refused` is a call that the user stopped, `correction` corrects

@@ -1,3 +1,4 @@
+// Separate from main.ts: it runs in a process of its own.
 // The slow part of a hook, in a separate process: the import, and the notes for the next start.
 
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+// Separate from interactive.ts: it is loaded by `install` alone.
 // Installs Espalier in another agent and removes it: first a plan of files, then the files.
 
 import {

@@ -1,3 +1,4 @@
+// Separate from chat.ts: to add a command, only this table is edited.
 import { type Dirent, readdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";

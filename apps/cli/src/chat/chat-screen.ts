@@ -1,3 +1,4 @@
+// Separate from chat.ts: it draws and reads keys, and knows no session.
 import { readInput, type TerminalInput } from "../terminal/screen/keys.ts";
 import { handleSignals, UPDATE } from "../terminal/screen/screen.ts";
 import { editText, insertText, type TextField, textField } from "../terminal/state/text-field.ts";

@@ -1,3 +1,4 @@
+// Separate from interactive.ts: it is loaded by `chat` alone.
 import type { Agent } from "@espalier/agent";
 import type { OpenOptions, Session } from "@espalier/engine";
 import { isMessage, messageText } from "@espalier/session-tree";

@@ -1,3 +1,4 @@
+// Separate from program.ts: each group of commands has a file.
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";

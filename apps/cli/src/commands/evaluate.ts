@@ -1,3 +1,4 @@
+// Separate from program.ts: each group of commands has a file.
 import { spawn } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { basename, join } from "node:path";

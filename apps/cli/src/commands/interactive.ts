@@ -1,3 +1,4 @@
+// Separate from program.ts: each group of commands has a file.
 import { once } from "node:events";
 import { existsSync, lstatSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";

@@ -1,3 +1,4 @@
+// Separate from program.ts: each group of commands has a file.
 import { realpathSync } from "node:fs";
 import {
   type LeftOutSetting,

@@ -1,3 +1,4 @@
+// Separate from interactive.ts: it is loaded by `mcp` alone.
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { existsSync } from "node:fs";
 import type { AddressInfo } from "node:net";

@@ -1,3 +1,4 @@
+// Separate from server.ts: the tools know no protocol.
 import { type Rule, rulesOn } from "@espalier/compaction";
 import {
   type BranchSide,

@@ -1,3 +1,4 @@
+// Separate from interactive.ts: it is loaded by the terminal alone.
 import { accessSync, constants } from "node:fs";
 import { isAbsolute } from "node:path";
 import { setImmediate } from "node:timers/promises";

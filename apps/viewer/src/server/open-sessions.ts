@@ -1,3 +1,4 @@
+// Separate from serve-viewer.ts: it keeps sessions; the server speaks HTTP.
 import { createHash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import {

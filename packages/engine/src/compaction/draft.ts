@@ -1,3 +1,4 @@
+// Separate from run.ts: a draft writes nothing, so a plan or a preview can be made without a run.
 import {
   type CompactionDetails,
   type CompactionPreparation,

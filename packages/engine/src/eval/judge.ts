@@ -1,3 +1,4 @@
+// Separate from evaluate.ts: a trial without a judge needs no model.
 // Judge of summaries by a model: how many questions can be answered from each summary, compared with no text and with
 // the whole history.
 import { EspalierError } from "@espalier/jsonl-stream";

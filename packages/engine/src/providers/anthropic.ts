@@ -1,3 +1,4 @@
+// Separate from named.ts: it is loaded with Anthropic's SDK.
 // Provider value for Claude.
 import type Anthropic from "@anthropic-ai/sdk";
 import { fromAnthropic, nativeFormats } from "@espalier/interop";

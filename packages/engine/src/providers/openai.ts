@@ -1,3 +1,4 @@
+// Separate from named.ts: it is loaded with OpenAI's SDK.
 // Provider values for OpenAI, and for every server with its Chat Completions API.
 import { fromOpenaiChat, fromOpenaiResponses, nativeFormats } from "@espalier/interop";
 import { type AssistantMessage, buildRequest, isRecord, type ToolDefinition } from "@espalier/session-tree";

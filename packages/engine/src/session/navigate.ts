@@ -1,3 +1,4 @@
+// Separate from session.ts: the ways to leave a branch are one noun; the class only names them.
 import {
   type BeforeForkAnswer,
   type BeforeForkEvent,

@@ -1,3 +1,4 @@
+// Separate from session.ts: a request is prepared and never written.
 import { readSpan, tokenBudget, trustedTokens, waitingItem } from "@espalier/compaction";
 import { summaryNote } from "@espalier/compaction/policies";
 import { EspalierError, jsonText } from "@espalier/jsonl-stream";

@@ -1,3 +1,4 @@
+// Separate from open.ts: most files of the engine take a session, few open one.
 import type { NothingToCompact, Policy } from "@espalier/compaction";
 import {
   type CompactResult,
@@ -413,10 +414,9 @@ export class Session extends SessionTree {
   }
 
   /**
-   * Removes an entry of the leaf's path from the context, or restores it. No line is rewritten: above the edit, on
-   * other branches and in the file the entry is unchanged. Returns the id of the edit; null when the entry was already
-   * in that state. Restoring writes the entry's content once more. A line of another program that is longer than
-   * Espalier writes (16 MiB) is restored only by `undo`.
+   * Removes an entry of the leaf's path from the context, or restores it. No line is rewritten; other branches keep the
+   * entry. Returns the id of the edit; null when the entry was already in that state. Restoring writes the content
+   * again. A line of another program that is longer than Espalier writes (16 MiB) is restored only by `undo`.
    *
    * @throws EspalierError `unknown-entry`, `invalid-entry` for such a line; `not-in-context` for an entry out of context
    */

@@ -1,3 +1,4 @@
+// Separate from ask.ts: providers and authors of providers use it without a turn.
 import { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, effectiveWindow } from "@espalier/compaction";
 import type { AssistantMessage, SessionContext, ToolDefinition, Usage } from "@espalier/session-tree";
 import { type Summarizer, withWindow } from "@espalier/summarizer";

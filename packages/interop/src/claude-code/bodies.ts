@@ -1,3 +1,4 @@
+// Separate from importer.ts: one line becomes entries here; the importer joins lines to a tree.
 import {
   type ContentBlock,
   contentBlocks,

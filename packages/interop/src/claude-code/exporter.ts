@@ -1,3 +1,4 @@
+// Separate from export-native.ts: each direction has a file.
 import {
   type AssistantBlock,
   type AssistantMessage,

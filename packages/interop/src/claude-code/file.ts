@@ -1,3 +1,4 @@
+// Separate from importer.ts: it reads the lines of a file; the importer makes entries of them.
 import { type ByteView, LONGEST_PARSED, parseLine } from "@espalier/jsonl-stream";
 import {
   contentBlocks,

@@ -1,3 +1,4 @@
+// Separate from importer.ts: it divides the file into lines; the importer makes entries of them.
 import { scanLines, skipSpace } from "@espalier/jsonl-stream";
 import { LINE_ISSUES, readSourceLine } from "../import/draft.ts";
 import { shortName } from "../import/entry.ts";

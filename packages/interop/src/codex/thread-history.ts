@@ -1,3 +1,4 @@
+// Separate from importer.ts: it keeps the state of a thread, line by line.
 import { type ContentBlock, type Entry, isRecord, type Usage } from "@espalier/session-tree";
 import { countIn, FormatIssues } from "../formats/conversation.ts";
 import type { DraftOptions } from "../import/draft.ts";

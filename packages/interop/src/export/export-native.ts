@@ -1,3 +1,4 @@
+// Separate from continue-session.ts: browsers export too, but do not continue a session.
 import { EspalierError, jsonText, wellFormedJson } from "@espalier/jsonl-stream";
 import { type Redact, type SessionHeader, sessionName } from "@espalier/session-tree";
 import { claudeCodeTarget } from "../claude-code/exporter.ts";

@@ -1,3 +1,4 @@
+// Separate from export-session.ts: each format has a file.
 import { jsonText, wellFormedJson } from "@espalier/jsonl-stream";
 import {
   bashExecutionText,

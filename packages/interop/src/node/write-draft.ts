@@ -1,3 +1,4 @@
+// Separate from import-sessions.ts: it writes one session; the importer chooses which.
 import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
 import {
   createId,

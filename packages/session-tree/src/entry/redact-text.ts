@@ -1,3 +1,4 @@
+// Separate from redact.ts: it knows text, not entries.
 import { type Evidence, RUN_FORMATS, SECRET_FORMATS, type SecretFormat } from "./secret-formats.ts";
 
 /**

@@ -1,3 +1,4 @@
+// Separate from redact-text.ts: it is a table of facts with their sources.
 /** One documented form of a secret. */
 export interface SecretFormat {
   /** Issuer and kind of the secret, for the placeholder. */

@@ -1,3 +1,4 @@
+// Separate from file-store.ts: it is a cache on disk, which the store can do without.
 import { createHash, randomBytes } from "node:crypto";
 import {
   appendFileSync,

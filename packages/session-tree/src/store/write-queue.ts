@@ -1,3 +1,4 @@
+// Separate from session-tree.ts: it orders writes and knows no entries.
 import { EspalierError, jsonText } from "@espalier/jsonl-stream";
 
 /** Runs pieces of work one at a time, in the order of their calls. A failure does not stop the next piece. */

@@ -1,3 +1,4 @@
+// Separate from summarizer.ts: each section has a writer here; the summarizer shares the room among them.
 import { completes, hasSameAim, isProbe, leavesConflict, readCommand, resolvesConflict } from "./commands.ts";
 import {
   type Facts,

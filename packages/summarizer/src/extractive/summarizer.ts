@@ -1,3 +1,4 @@
+// Separate from request-summary.ts: it asks no model.
 import { CHARS_PER_TOKEN, type ContextMessage, estimateTokens } from "@espalier/session-tree";
 import {
   SUMMARY_SECTIONS,

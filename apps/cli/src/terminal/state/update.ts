@@ -1,3 +1,4 @@
+// Separate from open-terminal.ts: it is pure: an event in, the next state out.
 import type { CompactionPlan, CompactionPreparation } from "@espalier/compaction";
 import type { BranchComparison, BranchSide, ListedSession, SearchHit } from "@espalier/engine";
 import type { Change } from "../../commands/changes.ts";

@@ -1,3 +1,4 @@
+// Separate from session-view.tsx: the dialog is a panel of its own.
 import { exportSession } from "@espalier/interop";
 import { redactText } from "@espalier/session-tree";
 import { useState } from "preact/hooks";

@@ -1,3 +1,4 @@
+// Separate from app.tsx: the page shows one session or the list.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { FoundTexts } from "../../model/tree-reader.ts";
 import { ComparePanel } from "../panels/compare.tsx";

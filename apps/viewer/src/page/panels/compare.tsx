@@ -1,3 +1,4 @@
+// Separate from session-view.tsx: each panel has a file.
 import type { BranchSide } from "@espalier/engine/reading";
 import { useState } from "preact/hooks";
 import type { BranchEnd } from "../../model/tree-reader.ts";

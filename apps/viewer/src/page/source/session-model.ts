@@ -1,3 +1,4 @@
+// Separate from session-view.tsx: it is pure: rows and figures of a session, without a page.
 import { DrawnTree, type Entry } from "@espalier/session-tree";
 import type { EntryGist } from "../../model/entry-gist.ts";
 import { BOOKKEEPING, OutlineRows } from "../../model/outline.ts";

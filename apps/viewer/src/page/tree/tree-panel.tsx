@@ -1,3 +1,4 @@
+// Separate from session-view.tsx: each panel has a file.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ROW_KINDS } from "../../model/outline.ts";
 import { useTheme } from "../app/theme.tsx";

@@ -1,3 +1,4 @@
+// Separate from langgraph.ts: this file imports nothing of LangGraph.
 // A thread of LangGraph in a session: its checkpoints and writes, their values, and the messages on each path. This file has
 // the format of the entries; the saver has the calls of the host.
 import { isDeepStrictEqual } from "node:util";

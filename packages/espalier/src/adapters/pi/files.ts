@@ -1,3 +1,4 @@
+// Separate from pi.ts: it is the only part that touches disks.
 // Pi's sessions on disk: folders, lists, and files that are appended to synchronously.
 import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";

@@ -1,3 +1,4 @@
+// Separate from pi.ts: it only reads.
 // The reading half of Pi's `SessionManager`: entries, paths, labels, contexts, the leaf.
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
