@@ -7,9 +7,10 @@ import {
   message,
   messageText,
   toolCalls,
+  withoutHeadings,
 } from "@espalier/session-tree";
 import { unescapeText } from "@espalier/summarizer";
-import { gistOfFields, oneLine, withoutHeadings } from "@espalier/viewer/model";
+import { gistOfFields, oneLine } from "@espalier/viewer/model";
 import { entryName } from "./entry-reference.ts";
 import { formatTime } from "./numbers.ts";
 import { cutLine, cutToColumns, fieldText, plainLine, plainText } from "./text.ts";

@@ -87,6 +87,7 @@ export {
   sessionInfo,
   type ThinkingLevelChangeEntry,
   thinkingLevelChange,
+  titleIn,
   type UsageEntry,
   usage,
 } from "./entry/kinds.ts";
@@ -111,6 +112,7 @@ export {
   type ContextMessage,
   type CustomMessage,
   contentBlocks,
+  contentGist,
   contentText,
   fieldText,
   type ImageBlock,
@@ -131,6 +133,7 @@ export {
   type Usage,
   type UserContent,
   type UserMessage,
+  withoutHeadings,
 } from "./entry/message.ts";
 export {
   type FieldRule,

@@ -2,9 +2,7 @@ import { addBill, nothingBilled, type UsageTotals } from "@espalier/engine/readi
 import { jsonText } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,
-  contentBlocks,
-  contextEdit,
-  customMessage,
+  contentGist,
   cutLine,
   type Entry,
   entryFields,
@@ -86,10 +84,7 @@ function gistOfMessage(said: ContextMessage): string {
   const text = messageText(said);
   if (text.trim() !== "") return text;
   const calls = toolCalls(said);
-  if (calls.length > 0) return calls.map(gistOfCall).join(" · ");
-  const [block] = contentBlocks(said as { content?: unknown });
-  if (block?.type === "image") return "an image";
-  return block?.type === "thinking" ? fieldText(block.thinking) : "";
+  return calls.length > 0 ? calls.map(gistOfCall).join(" · ") : contentGist(said as { content?: unknown });
 }
 
 /**
@@ -104,46 +99,11 @@ export function gistOfCall({ arguments: given }: { arguments: unknown }): string
 
 /** Returns the text of an entry that is not a message. An invalid entry, or one without a text, shows its fields as JSON. */
 export function gistOfFields(entry: Entry): string {
-  if (customMessage.is(entry)) return messageText({ ...entry, role: "custom", timestamp: 0 });
-  if (contextEdit.is(entry)) {
-    const { targetId, replacement } = entry;
-    if (replacement === null) return `leaves out ${targetId}`;
-    return `${targetId} becomes ${gistOfMessage({ role: "user", content: replacement.content, timestamp: 0 })}`;
-  }
-  const fields = entryFields(entry);
   const kind = kindOf(entry);
-  if (kind.problem?.(entry) === undefined) {
-    const drawn = kind.draw?.(entry) ?? GISTS.get(entry.type)?.(fields);
-    if (drawn !== undefined) return drawn;
-  }
-  return Object.keys(fields).length === 0 ? "" : jsonText(fields);
+  const drawn = kind.problem?.(entry) === undefined ? kind.draw?.(entry) : undefined;
+  const fields = entryFields(entry);
+  return drawn ?? (Object.keys(fields).length === 0 ? "" : jsonText(fields));
 }
-
-/** Short texts of valid entries that are not messages, by kind; other kinds show their fields. */
-const GISTS = new Map(
-  Object.entries<(fields: Record<string, unknown>) => string>({
-    compaction: ({ summary }) => withoutHeadings(fieldText(summary)),
-    branch_summary: ({ summary }) => withoutHeadings(fieldText(summary)),
-    model_change: ({ provider, modelId }) => `${fieldText(provider)}/${fieldText(modelId)}`,
-    thinking_level_change: ({ thinkingLevel }) => fieldText(thinkingLevel),
-    label: ({ targetId, label }) =>
-      label ? `${fieldText(targetId)}: ${fieldText(label)}` : `${fieldText(targetId)}: no label`,
-    session_info: ({ name }) => fieldText(name),
-    leaf: ({ targetId }) => `to ${targetId === null ? "the start" : fieldText(targetId)}`,
-    usage: ({ kind, provider, model }) => [kind, provider, model].map(fieldText).filter(Boolean).join(" "),
-    custom: ({ customType, data }) => titleIn(data) || `${fieldText(customType)} ${jsonText(data)}`,
-  }),
-);
-
-/** Title in the data of a custom entry, for people; empty without one. */
-export const titleIn = (data: unknown): string => fieldText((data as { title?: unknown } | null)?.title);
-
-/**
- * Returns the first 4,000 characters of a summary without headings and without the marks of empty sections. All summaries
- * begin with the same headings, so the text after them is more useful.
- */
-export const withoutHeadings = (text: string): string =>
-  text.slice(0, LOOKED_AT).replace(/^(?:#+ .*|\s*(?:[-*] )?(?:\[[ x]\] )?"?\(none\)"?\.?\s*)$/gim, " ");
 
 /** Maximum number of characters that are read, since a gist shows only the beginning. */
 const LOOKED_AT = 4_000;

@@ -71,7 +71,10 @@ export interface EntryBehaviour<E extends BaseEntry> {
    * that a person or a provider cannot give a second time.
    */
   durability?(entry: E): "flush" | "fsync";
-  /** One line that shows the entry in a list. Default: its fields. */
+  /**
+   * Text that shows the entry in a list, which makes one line of it. Default: its fields. Not called for an entry with
+   * a `problem`.
+   */
   draw?(entry: E): string;
   /** Problem of an entry of this type, as one clause ("`summary` is not text"); undefined when the entry is valid. */
   problem?(entry: E): string | undefined;

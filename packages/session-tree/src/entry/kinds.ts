@@ -1,13 +1,17 @@
-import { EspalierError } from "@espalier/jsonl-stream";
+import { EspalierError, jsonText } from "@espalier/jsonl-stream";
 import { type BaseEntry, type ContextEdit, defineEntry, type EntryKind } from "./entry.ts";
-import type {
-  AssistantMessage,
-  ContextMessage,
-  CustomMessage,
-  StoredMessage,
-  SystemMessage,
-  Usage,
-  UserContent,
+import {
+  type AssistantMessage,
+  type ContextMessage,
+  type CustomMessage,
+  contentGist,
+  contentText,
+  fieldText,
+  type StoredMessage,
+  type SystemMessage,
+  type Usage,
+  type UserContent,
+  withoutHeadings,
 } from "./message.ts";
 
 /**
@@ -45,6 +49,7 @@ export const compaction = defineEntry<CompactionEntry>("compaction", {
   mayName: ["model", "thinkingLevel"],
   settings: (entry) => recordedSettings(entry.details),
   durability: () => "fsync",
+  draw: ({ summary }) => withoutHeadings(summary),
   problem: (entry) =>
     typeof entry.summary !== "string"
       ? "`summary` is not text"
@@ -62,6 +67,7 @@ export const branchSummary = defineEntry<BranchSummaryEntry>("branch_summary", {
   toMessages: ({ summary, fromId, timestamp }) =>
     summary ? [{ role: "branchSummary", summary, fromId, timestamp: Date.parse(timestamp) }] : [],
   durability: () => "fsync",
+  draw: ({ summary }) => withoutHeadings(summary),
   problem: (entry) => (typeof entry.summary !== "string" ? "`summary` is not text" : undefined),
 });
 
@@ -78,6 +84,7 @@ export const customMessage = defineEntry<CustomMessageEntry>("custom_message", {
       timestamp: Date.parse(timestamp),
     },
   ],
+  draw: contentText,
   problem: (entry) => (typeof entry.customType !== "string" ? "`customType` is not text" : undefined),
 });
 
@@ -88,6 +95,8 @@ export const customMessage = defineEntry<CustomMessageEntry>("custom_message", {
 export const contextEdit = defineEntry<ContextEditEntry>("context_edit", {
   movesLeaf: true,
   edit: ({ targetId, replacement }) => ({ targetId, replacement }),
+  draw: ({ targetId, replacement }) =>
+    replacement === null ? `leaves out ${targetId}` : `${targetId} becomes ${contentGist(replacement)}`,
   problem: ({ targetId, replacement }) =>
     typeof targetId !== "string"
       ? "`targetId` is missing"
@@ -101,6 +110,7 @@ export const modelChange = defineEntry<ModelChangeEntry>("model_change", {
   movesLeaf: true,
   mayName: ["model"],
   settings: ({ provider, modelId }) => ({ model: { provider, modelId } }),
+  draw: ({ provider, modelId }) => `${provider}/${modelId}`,
   problem: ({ provider, modelId }) =>
     typeof provider === "string" && typeof modelId === "string"
       ? undefined
@@ -112,6 +122,7 @@ export const thinkingLevelChange = defineEntry<ThinkingLevelChangeEntry>("thinki
   movesLeaf: true,
   mayName: ["thinkingLevel"],
   settings: ({ thinkingLevel }) => ({ thinkingLevel }),
+  draw: ({ thinkingLevel }) => thinkingLevel,
   problem: ({ thinkingLevel }) =>
     typeof thinkingLevel === "string" ? undefined : "`thinkingLevel` is missing",
 });
@@ -119,12 +130,17 @@ export const thinkingLevelChange = defineEntry<ThinkingLevelChangeEntry>("thinki
 /** Kind of {@link CustomEntry}: part of the path, adds no message to the context. */
 export const custom = defineEntry<CustomEntry>("custom", {
   movesLeaf: true,
+  draw: ({ customType, data }) => titleIn(data) || `${customType} ${jsonText(data)}`,
   problem: (entry) => (typeof entry.customType !== "string" ? "`customType` is not text" : undefined),
 });
+
+/** Title in the data of a custom entry, for people; empty without one. */
+export const titleIn = (data: unknown): string => fieldText((data as { title?: unknown } | null)?.title);
 
 /** Kind of {@link LabelEntry}: outside the conversation. Appending a label does not move the leaf. */
 export const label = defineEntry<LabelEntry>("label", {
   movesLeaf: false,
+  draw: ({ targetId, label }) => `${targetId}: ${label || "no label"}`,
   problem: (entry) =>
     typeof entry.targetId !== "string"
       ? "`targetId` is missing"
@@ -136,12 +152,14 @@ export const label = defineEntry<LabelEntry>("label", {
 /** Kind of {@link SessionInfoEntry}: outside the conversation. Appending one does not move the leaf. */
 export const sessionInfo = defineEntry<SessionInfoEntry>("session_info", {
   movesLeaf: false,
+  draw: ({ name }) => name ?? "",
   problem: ({ name }) => (name === undefined || typeof name === "string" ? undefined : "`name` is not text"),
 });
 
 /** Kind of {@link UsageEntry}: a bill outside the conversation. Appending one does not move the leaf. */
 export const usage = defineEntry<UsageEntry>("usage", {
   movesLeaf: false,
+  draw: ({ kind, provider, model }) => [kind, provider, model].map(fieldText).filter(Boolean).join(" "),
   problem: (entry) =>
     typeof entry.usage !== "object" || entry.usage === null ? "`usage` is missing" : undefined,
 });
@@ -155,6 +173,7 @@ export const leaf = defineEntry<LeafEntry>("leaf", {
   // Without a valid target the parent is the target, as for a reader that does not know leaf entries.
   leafTarget: ({ targetId, parentId }) =>
     typeof targetId === "string" || targetId === null ? targetId : parentId,
+  draw: ({ targetId }) => `to ${targetId ?? "the start"}`,
   problem: ({ targetId, parentId }) =>
     targetId !== null && typeof targetId !== "string"
       ? "`targetId` is neither an id nor null"

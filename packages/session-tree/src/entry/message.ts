@@ -224,6 +224,22 @@ export function contentText(message: { content?: unknown }): string {
   return texts.join("\n");
 }
 
+/** Returns the text of a content; if it is blank, what its first block shows: "an image" or a thought. */
+export function contentGist(message: { content?: unknown }): string {
+  const text = contentText(message);
+  if (text.trim() !== "") return text;
+  const [block] = contentBlocks(message);
+  if (block?.type === "image") return "an image";
+  return block?.type === "thinking" ? fieldText(block.thinking) : "";
+}
+
+/**
+ * Returns the first 4,000 characters of a summary without headings and without the marks of empty sections. All summaries
+ * begin with the same headings, so the text after them is more useful.
+ */
+export const withoutHeadings = (text: string): string =>
+  text.slice(0, 4_000).replace(/^(?:#+ .*|\s*(?:[-*] )?(?:\[[ x]\] )?"?\(none\)"?\.?\s*)$/gim, " ");
+
 /** Returns the tool calls of an answer, in order; an empty list for every other role. */
 export function toolCalls(message: ContextMessage): ToolCallBlock[] {
   if (message.role !== "assistant") return [];

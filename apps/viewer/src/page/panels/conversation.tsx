@@ -8,11 +8,12 @@ import {
   type Entry,
   entryFields,
   fieldText,
+  titleIn,
   toolCalls,
 } from "@espalier/session-tree";
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { billOf, saidIn, titleIn } from "../../model/entry-gist.ts";
+import { billOf, saidIn } from "../../model/entry-gist.ts";
 import { ROW_KINDS, type RowKind } from "../../model/outline.ts";
 import { type Order, useViewer } from "../app/viewer.ts";
 import { type FoundResult, MessageView } from "../entry/message-view.tsx";
