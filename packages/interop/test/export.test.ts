@@ -1,10 +1,12 @@
 import { type ExportFormat, exportSession, fromAnthropic, type SessionDocument } from "@espalier/interop";
 import {
+  type BaseEntry,
   branchSummary,
   buildSessionContext,
   contextEdit,
   custom,
   customMessage,
+  defineEntry,
   type Entry,
   label,
   memoryLog,
@@ -241,6 +243,20 @@ describe("a session exported as markdown", () => {
     expect(document).toContain("characters left out]");
   });
 
+  it("has the entries of an extension's kind: their messages, else their line in a list", async () => {
+    const { session } = await growTree("u1*");
+    session.registerKind(weather);
+    session.registerKind(visit);
+    await session.append([weather.of({ degrees: 21 }), visit.of({ guest: "Ada" })]);
+    await session.append({ type: "garden.unknown" });
+    const told = (options = {}) => exported(session, { format: "markdown", ...options });
+    expect(told()).toMatch(/\n## Entry \(`garden\.weather`\)\n\n`\w+` · `[^`]+`\n\nIt is 21 degrees\.\n/);
+    expect(told()).toMatch(/\n## Entry \(`garden\.visit`\)\n\n`\w+` · `[^`]+`\n\nAda was here\.\n/);
+    expect(told()).not.toContain("garden.unknown");
+    expect(told({ redact: (text: string) => text.replace("Ada", "[name]") })).toContain("[name] was here.");
+    expect(told({ at: "u1" })).toContain("without 2 entries of other branches.*");
+  });
+
   it("cannot be imitated or ended by a message", async () => {
     const { session } = await growTree("u1 > a1*");
     const said = "---\n# Title\n```\n<!-- \n## Assistant\r\n\u001b[31mred\u001b[0m\n> quoted";
@@ -321,6 +337,27 @@ describe("a session exported as markdown", () => {
     expect(document).toContain("[… 4000 characters left out]");
     expect(document.isWellFormed()).toBe(true);
   });
+});
+
+interface Weather extends BaseEntry {
+  type: "garden.weather";
+  degrees: number;
+}
+
+const weather = defineEntry<Weather>("garden.weather", {
+  movesLeaf: true,
+  toMessages: ({ degrees }) => [{ role: "user", content: `It is ${degrees} degrees.`, timestamp: 0 }],
+  draw: ({ degrees }) => `${degrees} °C`,
+});
+
+interface Visit extends BaseEntry {
+  type: "garden.visit";
+  guest: string;
+}
+
+const visit = defineEntry<Visit>("garden.visit", {
+  movesLeaf: true,
+  draw: ({ guest }) => `${guest} was here.`,
 });
 
 const resultOf = (text: string): StoredMessage => ({

@@ -2,14 +2,10 @@
 import { jsonText, wellFormedJson } from "@espalier/jsonl-stream";
 import {
   bashExecutionText,
-  branchSummary,
   ChildIndex,
   type ContentBlock,
   type ContextMessage,
-  compaction,
   contentBlocks,
-  contextEdit,
-  custom,
   customMessage,
   DAMAGED,
   type Entry,
@@ -20,16 +16,15 @@ import {
   isBookkeepingAt,
   type LabelInForce,
   labelsInForce,
-  message,
-  modelChange,
+  type MessageEntry,
   movingRow,
+  type OwnEntry,
   pathRows,
   plainJson,
   plainLine,
   plainText,
   type ToolResultMessage,
   type Tree,
-  thinkingLevelChange,
   titleOf,
 } from "@espalier/session-tree";
 import { cutText } from "@espalier/summarizer";
@@ -92,9 +87,8 @@ export function omittedFromPath({ tree, endRow }: ExportSource): OmittedEntries 
   for (const row of pathRows(tree, endRow)) isOnPath[row] = 1;
   const omitted = { branches: 0, bookkeeping: 0 };
   for (let row = 0; row < tree.length; row++) {
-    const { type, movesLeaf } = tree.kindAt(row);
-    const isRendered = type === "" ? tree.entryAt(row).type === DAMAGED : RENDERED.has(type);
-    if (!movesLeaf || !isRendered) continue;
+    const kind = tree.kindAt(row);
+    if (!isShown(kind) && (kind.type !== "" || tree.entryAt(row).type !== DAMAGED)) continue;
     if (isOnPath[row] !== 1) omitted.branches++;
     else if (isBookkeepingAt(tree, row) && !labels.has(tree.idAt(row))) omitted.bookkeeping++;
   }
@@ -136,7 +130,7 @@ function section(
 ): string {
   const entry = source.entryAt(row);
   if (!all && !labels.has(entry.id) && isBookkeeping(entry)) return "";
-  const told = renderEntry(entry);
+  const told = renderEntry(source.tree.kindAt(row), entry);
   if (!told) return "";
   const label = labels.get(entry.id);
   const named = label === undefined ? "" : ` — ${headingText(source.text(label.label))}`;
@@ -208,38 +202,28 @@ const ROLES: Record<string, string> = {
   custom: "Note",
 };
 
-/** Rendering of a kind of entry; kinds without one are not shown. */
-interface EntryRenderer<E extends Entry> {
-  kind: EntryKind<E>;
-  render(entry: E): MarkdownEntry;
-}
-
-const renderer = <E extends Entry>(
-  kind: EntryKind<E>,
-  render: (entry: E) => MarkdownEntry,
-): EntryRenderer<Entry> => ({ kind, render }) as unknown as EntryRenderer<Entry>;
-
-const renderers: readonly EntryRenderer<Entry>[] = [
-  renderer(message, ({ message: spoken }) => {
+/** Sections of the format's kinds. Entries of another kind have one of their messages, or of their line in a list. */
+const RENDERERS: { readonly [E in Exclude<Entry, OwnEntry> as E["type"]]?: (entry: E) => MarkdownEntry } = {
+  message({ message: spoken }) {
     const role = Object.hasOwn(ROLES, spoken.role) ? ROLES[spoken.role]! : inline(spoken.role);
-    if (spoken.role === "assistant")
-      return {
-        heading: `${role} (${inline(`${fieldText(spoken.provider) || "?"}/${fieldText(spoken.model) || "?"}`)})`,
-        paragraphs: messageParagraphs(spoken),
-      };
-    if (spoken.role !== "toolResult") return { heading: role, paragraphs: messageParagraphs(spoken) };
+    const paragraphs = messageParagraphs(spoken);
+    if (spoken.role === "assistant") {
+      const model = `${fieldText(spoken.provider) || "?"}/${fieldText(spoken.model) || "?"}`;
+      return { heading: `${role} (${inline(model)})`, paragraphs };
+    }
+    if (spoken.role !== "toolResult") return { heading: role, paragraphs };
     const outcome = spoken.isError === true ? "Failed result" : role;
-    return { heading: `${outcome} of ${inline(spoken.toolName)}`, paragraphs: messageParagraphs(spoken) };
-  }),
-  renderer(customMessage, (entry) => ({
+    return { heading: `${outcome} of ${inline(spoken.toolName)}`, paragraphs };
+  },
+  custom_message: (entry) => ({
     heading: `Note (${inline(entry.customType)})`,
     paragraphs: customMessage.toMessages!(entry).flatMap(messageParagraphs),
-  })),
-  renderer(custom, ({ customType, data }) => ({
+  }),
+  custom: ({ customType, data }) => ({
     heading: `State (${inline(customType)})`,
     paragraphs: data === undefined ? [] : [jsonFence(data)],
-  })),
-  renderer(compaction, ({ id, summary, firstKeptEntryId, tokensBefore }) => ({
+  }),
+  compaction: ({ id, summary, firstKeptEntryId, tokensBefore }) => ({
     heading: "Compaction",
     paragraphs: [
       firstKeptEntryId === id
@@ -247,43 +231,46 @@ const renderers: readonly EntryRenderer<Entry>[] = [
         : `Everything before ${inline(firstKeptEntryId)} is replaced by this summary (the context had ${inline(tokensBefore)} tokens).`,
       said(summary),
     ],
-  })),
-  renderer(branchSummary, ({ summary, fromId }) => ({
+  }),
+  branch_summary: ({ summary, fromId }) => ({
     heading: "Summary of another branch",
     paragraphs: [`The branch was left at ${inline(fromId)}.`, said(summary)],
-  })),
-  renderer(contextEdit, ({ targetId, replacement }) =>
-    replacement === null
-      ? { heading: "Edit", paragraphs: [`From here on ${inline(targetId)} is left out of the context.`] }
-      : {
-          heading: "Edit",
-          paragraphs: [
+  }),
+  context_edit: ({ targetId, replacement }) => ({
+    heading: "Edit",
+    paragraphs:
+      replacement === null
+        ? [`From here on ${inline(targetId)} is left out of the context.`]
+        : [
             `From here on the content of ${inline(targetId)} is:`,
             ...messageParagraphs({ role: "user", content: replacement.content, timestamp: 0 }),
           ],
-        },
-  ),
-  renderer(modelChange, ({ provider, modelId }) => ({
+  }),
+  model_change: ({ provider, modelId }) => ({
     heading: `Model: ${inline(`${provider}/${modelId}`)}`,
     paragraphs: [],
-  })),
-  renderer(thinkingLevelChange, ({ thinkingLevel }) => ({
+  }),
+  thinking_level_change: ({ thinkingLevel }) => ({
     heading: `Thinking: ${inline(thinkingLevel)}`,
     paragraphs: [],
-  })),
-];
+  }),
+};
 
-/** Types of entries that can have a section. */
-const RENDERED: ReadonlySet<string> = new Set(renderers.map(({ kind }) => kind.type));
+/** Returns whether the entries of a kind have a section: they are in the conversation, and are more than data. */
+const isShown = ({ movesLeaf, toMessages, draw }: EntryKind): boolean =>
+  movesLeaf && (toMessages ?? draw) !== undefined;
 
 /** Returns the section of an entry; undefined for one that is not shown. */
-function renderEntry(entry: Entry): MarkdownEntry | undefined {
+function renderEntry(kind: EntryKind, entry: Entry): MarkdownEntry | undefined {
+  const type = inline(entry.type);
   if (entry.type === DAMAGED) return { heading: "An entry that can no longer be read", paragraphs: [] };
-  const { type } = entry;
-  const found = renderers.find(({ kind }) => kind.type === type);
-  if (found && !found.kind.is(entry))
-    return { heading: `An invalid entry of type ${inline(type)}`, paragraphs: [] };
-  return found?.render(entry);
+  if (!isShown(kind)) return undefined;
+  if (kind.problem?.(entry)) return { heading: `An invalid entry of type ${type}`, paragraphs: [] };
+  if (Object.hasOwn(RENDERERS, kind.type)) return RENDERERS[kind.type as "message"]!(entry as MessageEntry);
+  const messages = kind.toMessages?.(entry) ?? [];
+  const paragraphs =
+    messages.length > 0 ? messages.flatMap(messageParagraphs) : [said(kind.draw?.(entry) ?? "")];
+  return { heading: `Entry (${type})`, paragraphs };
 }
 
 /**
