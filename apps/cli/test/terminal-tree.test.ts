@@ -1,4 +1,7 @@
+import { defineEntry } from "@espalier/session-tree";
+import { growTree } from "@espalier/session-tree/testing";
 import { expect, test } from "vitest";
+import { treeModel } from "../src/terminal/tree/tree-model.ts";
 import { contextLines, readContext, readPathUsage, usageLines } from "../src/terminal/view/tabs.ts";
 import { demoModel, modelOf, Scratch } from "./terminal-scratch.ts";
 
@@ -121,6 +124,23 @@ test("filters show only matching rows, and the cursor stays on a visible one", (
   expect(scratch.selected).toContain("[works-offline]");
   scratch.keys("f");
   expect(scratch.screen).toContain("everything");
+});
+
+test("an entry that is not a message has the name of its kind, an extension's in at most five columns", async () => {
+  const { session } = await growTree("u1 > m1(p m) > h1(high)*");
+  const kind = defineEntry("garden.weather", { movesLeaf: true, title: "weather", draw: () => "21 °C" });
+  session.registerKind(kind);
+  await session.append(
+    ["garden.weather", "garden.unknown"].map((type) => ({ type, timestamp: "2026-03-08T12:00:00Z" })),
+  );
+  const scratch = new Scratch().open(treeModel(session.tree)).keys("f", "f", "f", "f");
+  expect(rows(scratch).map((row) => row.replace(/ +\d+ days.*$/, ""))).toEqual([
+    "▸● you   u1",
+    " · uses  p/m",
+    " · think high",
+    " ● weat… 21 °C",
+    " ● ·     garden.unknown                                            *",
+  ]);
 });
 
 test("a key jumps from label to label", () => {

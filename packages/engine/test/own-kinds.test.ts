@@ -132,6 +132,7 @@ test("a kind that would change the path for readers without it, or that takes an
     expect((error as Error).message).toContain(words);
   };
   await refused(defineEntry("x", { movesLeaf: false }), "bad-kind", "another leaf");
+  await refused(defineEntry("x", { movesLeaf: true, title: 5 as never }), "bad-kind", "`title` is not text");
   await refused(defineEntry("x", { movesLeaf: true, firstKept: ({ id }) => id }), "bad-kind", "firstKept");
   await refused(
     defineEntry("x", { movesLeaf: true, settings: () => ({ thinkingLevel: "high" }) }),

@@ -71,6 +71,8 @@ export interface EntryBehaviour<E extends BaseEntry> {
    * that a person or a provider cannot give a second time.
    */
   durability?(entry: E): "flush" | "fsync";
+  /** Name for people in a narrow list, at most five characters. Default: none, and lists show the type or `·`. */
+  title?: string;
   /**
    * Text that shows the entry in a list, which makes one line of it. Default: its fields. Not called for an entry with
    * a `problem`.

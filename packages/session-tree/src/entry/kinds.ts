@@ -1,12 +1,12 @@
 import { EspalierError, jsonText } from "@espalier/jsonl-stream";
-import { type BaseEntry, type ContextEdit, defineEntry, type EntryKind } from "./entry.ts";
+import { type BaseEntry, type ContextEdit, defineEntry, type EntryKind, type Settings } from "./entry.ts";
 import {
-  type AssistantMessage,
   type ContextMessage,
   type CustomMessage,
   contentGist,
   contentText,
   fieldText,
+  isRecord,
   type StoredMessage,
   type SystemMessage,
   type Usage,
@@ -22,12 +22,11 @@ export const message = defineEntry<MessageEntry>("message", {
   movesLeaf: true,
   toMessages: (entry) => [withContent(entry.message)],
   mayName: ["model"],
-  settings: (entry) => (entry.message.role === "assistant" ? modelOf(entry.message) : {}),
+  // A failed answer counts too: it names the model that was set at the time.
+  settings: ({ message: said }) => (said.role === "assistant" ? modelOf(said.provider, said.model) : {}),
   durability: ({ message: { role } }) => (role === "user" || role === "assistant" ? "fsync" : "flush"),
   problem: (entry) =>
-    typeof entry.message !== "object" || entry.message === null || typeof entry.message.role !== "string"
-      ? "`message` has no role"
-      : undefined,
+    isRecord(entry.message) && typeof entry.message.role === "string" ? undefined : "`message` has no role",
 });
 
 /**
@@ -84,6 +83,7 @@ export const customMessage = defineEntry<CustomMessageEntry>("custom_message", {
       timestamp: Date.parse(timestamp),
     },
   ],
+  title: "note",
   draw: contentText,
   problem: (entry) => (typeof entry.customType !== "string" ? "`customType` is not text" : undefined),
 });
@@ -95,6 +95,7 @@ export const customMessage = defineEntry<CustomMessageEntry>("custom_message", {
 export const contextEdit = defineEntry<ContextEditEntry>("context_edit", {
   movesLeaf: true,
   edit: ({ targetId, replacement }) => ({ targetId, replacement }),
+  title: "edit",
   draw: ({ targetId, replacement }) =>
     replacement === null ? `leaves out ${targetId}` : `${targetId} becomes ${contentGist(replacement)}`,
   problem: ({ targetId, replacement }) =>
@@ -110,6 +111,7 @@ export const modelChange = defineEntry<ModelChangeEntry>("model_change", {
   movesLeaf: true,
   mayName: ["model"],
   settings: ({ provider, modelId }) => ({ model: { provider, modelId } }),
+  title: "uses",
   draw: ({ provider, modelId }) => `${provider}/${modelId}`,
   problem: ({ provider, modelId }) =>
     typeof provider === "string" && typeof modelId === "string"
@@ -122,6 +124,7 @@ export const thinkingLevelChange = defineEntry<ThinkingLevelChangeEntry>("thinki
   movesLeaf: true,
   mayName: ["thinkingLevel"],
   settings: ({ thinkingLevel }) => ({ thinkingLevel }),
+  title: "think",
   draw: ({ thinkingLevel }) => thinkingLevel,
   problem: ({ thinkingLevel }) =>
     typeof thinkingLevel === "string" ? undefined : "`thinkingLevel` is missing",
@@ -130,6 +133,7 @@ export const thinkingLevelChange = defineEntry<ThinkingLevelChangeEntry>("thinki
 /** Kind of {@link CustomEntry}: part of the path, adds no message to the context. */
 export const custom = defineEntry<CustomEntry>("custom", {
   movesLeaf: true,
+  title: "state",
   draw: ({ customType, data }) => titleIn(data) || `${customType} ${jsonText(data)}`,
   problem: (entry) => (typeof entry.customType !== "string" ? "`customType` is not text" : undefined),
 });
@@ -140,6 +144,7 @@ export const titleIn = (data: unknown): string => fieldText((data as { title?: u
 /** Kind of {@link LabelEntry}: outside the conversation. Appending a label does not move the leaf. */
 export const label = defineEntry<LabelEntry>("label", {
   movesLeaf: false,
+  title: "label",
   draw: ({ targetId, label }) => `${targetId}: ${label || "no label"}`,
   problem: (entry) =>
     typeof entry.targetId !== "string"
@@ -152,6 +157,7 @@ export const label = defineEntry<LabelEntry>("label", {
 /** Kind of {@link SessionInfoEntry}: outside the conversation. Appending one does not move the leaf. */
 export const sessionInfo = defineEntry<SessionInfoEntry>("session_info", {
   movesLeaf: false,
+  title: "name",
   draw: ({ name }) => name ?? "",
   problem: ({ name }) => (name === undefined || typeof name === "string" ? undefined : "`name` is not text"),
 });
@@ -159,6 +165,7 @@ export const sessionInfo = defineEntry<SessionInfoEntry>("session_info", {
 /** Kind of {@link UsageEntry}: a bill outside the conversation. Appending one does not move the leaf. */
 export const usage = defineEntry<UsageEntry>("usage", {
   movesLeaf: false,
+  title: "bill",
   draw: ({ kind, provider, model }) => [kind, provider, model].map(fieldText).filter(Boolean).join(" "),
   problem: (entry) =>
     typeof entry.usage !== "object" || entry.usage === null ? "`usage` is missing" : undefined,
@@ -173,6 +180,7 @@ export const leaf = defineEntry<LeafEntry>("leaf", {
   // Without a valid target the parent is the target, as for a reader that does not know leaf entries.
   leafTarget: ({ targetId, parentId }) =>
     typeof targetId === "string" || targetId === null ? targetId : parentId,
+  title: "leaf",
   draw: ({ targetId }) => `to ${targetId ?? "the start"}`,
   problem: ({ targetId, parentId }) =>
     targetId !== null && typeof targetId !== "string"
@@ -220,7 +228,7 @@ export function kindCode(type: string): number {
 
 /**
  * Kinds that were registered for one session, in addition to those of the format. A registered kind defines the
- * messages, the problem, the durability and the drawn line of its entries. It cannot move the leaf to another entry,
+ * messages, the problem, the durability, the name and the line of its entries. It cannot move the leaf to another entry,
  * hide or edit entries, or change settings: a reader without the kind must find the same leaf and the same path.
  */
 export class OwnKinds {
@@ -268,6 +276,7 @@ function refuseKind(kind: EntryKind): void {
   if (kind.type === "session") throw refuse("this type is that of a header");
   if (!kind.movesLeaf)
     throw refuse("`movesLeaf` is not true, and a reader without the kind would find another leaf");
+  if (typeof (kind.title ?? "") !== "string") throw refuse("`title` is not text");
   const denied = OF_THE_FORMAT.filter((key) => kind[key] !== undefined);
   if (denied.length > 0)
     throw refuse(`it has ${denied.join(", ")}, and a reader without the kind would read another path`);
@@ -336,11 +345,8 @@ function withContent(stored: StoredMessage): ContextMessage {
   return { ...stored, content: stored.role === "system" ? "" : [] } as ContextMessage;
 }
 
-/** Returns the model of an answer. A failed answer counts too: it names the model that was set at the time. */
-function modelOf(answer: AssistantMessage) {
-  if (typeof answer.provider !== "string" || typeof answer.model !== "string") return {};
-  return { model: { provider: answer.provider, modelId: answer.model } };
-}
+const modelOf = (provider: unknown, modelId: unknown): Partial<Settings> =>
+  typeof provider === "string" && typeof modelId === "string" ? { model: { provider, modelId } } : {};
 
 /** Returns whether an entry is a valid message entry with this role. */
 export function isMessage<Role extends StoredMessage["role"]>(
@@ -370,22 +376,17 @@ export interface CompactionEntry extends BaseEntry {
 
 /** Returns whether a value is a system message. Its content is not checked: a file can hold any value there. */
 const isSystemMessage = (value: unknown): value is SystemMessage =>
-  typeof value === "object" && value !== null && (value as { role?: unknown }).role === "system";
+  isRecord(value) && value["role"] === "system";
 
 /**
  * Returns the settings that a compaction of ours recorded. A reader that comes from the end of a long file needs to
  * look no further back. They repeat the settings of the path, so reading both changes nothing.
  */
 function recordedSettings(details: unknown) {
-  const recorded = (
-    details as { settings?: { provider?: unknown; modelId?: unknown; thinkingLevel?: unknown } } | null
-  )?.settings;
-  if (typeof recorded !== "object" || recorded === null) return {};
+  const recorded = isRecord(details) ? details["settings"] : undefined;
+  if (!isRecord(recorded)) return {};
   const { provider, modelId, thinkingLevel } = recorded;
-  return {
-    ...(typeof provider === "string" && typeof modelId === "string" ? { model: { provider, modelId } } : {}),
-    ...(typeof thinkingLevel === "string" ? { thinkingLevel } : {}),
-  };
+  return { ...modelOf(provider, modelId), ...(typeof thinkingLevel === "string" ? { thinkingLevel } : {}) };
 }
 
 /** Summarizes an abandoned branch for the branch that continues. */

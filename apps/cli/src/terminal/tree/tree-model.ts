@@ -8,6 +8,7 @@ import {
   type Entry,
   isBookkeepingAt,
   isMessage,
+  kindOf,
   labelsInForce,
   leafOf,
   movingRow,
@@ -285,8 +286,8 @@ function rowsBeside(tree: TreeShape): Map<number, number[]> {
 
 /** Short description of a row's entry, independent of its place on the screen. */
 interface RowGist {
-  /** Type of its entry; `shell` for a shell command. */
-  type: string;
+  /** Name of its entry's kind; `shell` for a shell command, `·` without a name. */
+  title: string;
   /** One line, safe for a terminal. */
   text: string;
   /** Epoch milliseconds; NaN if the entry has no time. */
@@ -302,8 +303,8 @@ export function gistOfRow({ tree, gists }: TreeModel, row: number): RowGist {
   if (known) return known;
   if (gists.size >= KEPT) gists.clear();
   const entry = tree.entryAt(row);
-  const type = isMessage(entry, "bashExecution") ? "shell" : entry.type;
-  const found = { type, text: plainLine(textOf(entry)), time: Date.parse(entry.timestamp) };
+  const title = isMessage(entry, "bashExecution") ? "shell" : plainLine(kindOf(entry).title ?? "·");
+  const found = { title, text: plainLine(textOf(entry)), time: Date.parse(entry.timestamp) };
   gists.set(row, found);
   return found;
 }

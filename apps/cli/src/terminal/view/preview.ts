@@ -142,7 +142,6 @@ function entryLines(model: TreeModel, row: number, look: EntryLook, isBehind: bo
 }
 
 function kindTitle(entry: Entry): string {
-  if (compaction.is(entry)) return "compaction";
   if (customMessage.is(entry)) return `note of ${fieldText(entry.customType) || "an extension"}`;
   return branchSummary.is(entry) ? "summary of a branch" : entry.type;
 }

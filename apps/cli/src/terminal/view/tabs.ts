@@ -125,12 +125,10 @@ const ROLES = new Map(
     bashExecution: { title: "shell", style: "tool" },
     compactionSummary: { title: "summary", style: "summary" },
     branchSummary: { title: "branch", style: "summary" },
-    compaction: { title: "summary", style: "summary" },
-    branch_summary: { title: "summary", style: "summary" },
   }),
 );
 
-/** Returns the name and style of a message's role, or of a summary. */
+/** Returns the name and style of a message's role. */
 export const roleLook = (role: string) =>
   ROLES.get(role) ?? { title: plainLine(role), style: "plain" as const };
 

@@ -1,5 +1,5 @@
 import { formatAge, formatCount, formatMany } from "../../numbers.ts";
-import { columnsOf, cutToColumns, NO_PROMPT, plainLine, projectOf } from "../../text.ts";
+import { columnsOf, cutToColumns, NO_PROMPT, padToColumns, plainLine, projectOf } from "../../text.ts";
 import { hitCount } from "../keys/tree-bindings.ts";
 import {
   alignEnds,
@@ -137,33 +137,17 @@ function tabSpans({ tab }: TreeState, isNamed: boolean): Span[] {
   return spans;
 }
 
-/** Names of kinds, of at most five characters, and styles. */
+/** Names of kinds, of at most five characters, and styles. Rows without a name here have that of their entry's kind. */
 const KINDS: Readonly<Record<RowKind, { title: string; style: Style }>> = {
   user: { title: "you", style: "user" },
   assistant: { title: "model", style: "model" },
   toolResult: { title: "tool", style: "tool" },
   compaction: { title: "≡", style: "summary" },
   branch: { title: "⇠", style: "summary" },
-  other: { title: "·", style: "dim" },
-  beside: { title: "·", style: "dim" },
+  other: { title: "", style: "dim" },
+  beside: { title: "", style: "dim" },
 };
 const KIND_WIDTH = 5;
-
-/** Names of rows without a name of their kind, by the type of their gist; other rows keep `·`. */
-const OTHERS = new Map(
-  Object.entries<string>({
-    shell: "shell",
-    model_change: "uses",
-    thinking_level_change: "think",
-    custom: "state",
-    custom_message: "note",
-    context_edit: "edit",
-    label: "label",
-    session_info: "name",
-    usage: "bill",
-    leaf: "leaf",
-  }),
-);
 
 /** Maximum count of a run; a longer run is marked with `+`. */
 const COUNTED = 1_000;
@@ -187,19 +171,18 @@ interface RowLook {
 function rowLine(view: TreeView, position: number, look: RowLook): Line {
   const { model } = view;
   const row = rowAt(model, position);
-  const { type, text: said, time } = gistOfRow(model, row);
+  const { title, text: said, time } = gistOfRow(model, row);
   const isActive = model.order.shape.isActive(row);
   const isSelected = row === look.cursor;
   const kind = kindAt(model, position);
   const { title: name, style } = KINDS[kind];
-  const title = name === "·" ? (OTHERS.get(type) ?? name) : name;
   const shown: Style = isActive || kind === "compaction" || kind === "branch" ? style : "dim";
   const isRead = isActive && !model.archived.has(row) && !model.hiddenRows.has(row);
   const before = [
     span(isSelected ? "▸" : row === look.mark ? "◆" : " ", "leaf"),
     span(rails(model, position, look.columns), "dim"),
     span(isRead ? SIGNS.read : isActive ? SIGNS.replaced : SIGNS.aside, isRead ? "leaf" : "dim"),
-    span(` ${title.padEnd(KIND_WIDTH)} `, shown),
+    span(` ${padToColumns(cutToColumns(name || title, KIND_WIDTH), KIND_WIDTH)} `, shown),
   ];
   const behind = marks(view, position, row, time, look);
   const room = look.columns - lineWidth({ spans: [...before, ...behind] });
