@@ -1,5 +1,5 @@
 import { rulesOn } from "@espalier/compaction";
-import { compaction, movingRow, pathOf, type Tree } from "@espalier/session-tree";
+import { compaction, defineEntry, entryKinds, movingRow, pathOf, type Tree } from "@espalier/session-tree";
 import { growTree } from "@espalier/session-tree/testing";
 import {
   compactionAt,
@@ -53,6 +53,22 @@ describe("the outline of a session", () => {
       { type: "constructor", id: "e", parentId: "d", timestamp: "" },
     ]);
     expect(outlineOf(tree).kinds).toBe("aua??");
+  });
+
+  test("knows which entries of any kind move the leaf", () => {
+    const types = ["garden.unknown", ...entryKinds.flatMap(({ type }) => type || [])];
+    const tree = treeOf(types.map((type, at) => ({ type, id: `e${at}`, parentId: null, timestamp: "" })));
+    const rows = new OutlineRows();
+    rows.add(outlineOf(tree));
+    for (let row = 0; row < tree.length; row++)
+      expect([types[row], rows.kindAt(row).movesLeaf]).toEqual([types[row], tree.kindAt(row).movesLeaf]);
+  });
+
+  test("has an entry of an extension as its message if the model reads it", async () => {
+    const { session } = await growTree("u1*");
+    session.registerKind(defineEntry("garden.note", { movesLeaf: true, toMessages: () => [] }));
+    await session.append([{ type: "garden.note" }, { type: "garden.unknown" }]);
+    expect(outlineOf(session.tree).kinds).toBe("ux?");
   });
 
   test("ignores a range after a gap, and adds an overlapping one once", () => {

@@ -38,6 +38,10 @@ export const ROW_KINDS = {
   "?": "unknown",
 } as const;
 
+/**
+ * Letters of the format's kinds. Another kind is drawn as an extension's message if the model reads its entries. A kind
+ * that does not move the leaf needs a letter.
+ */
 const OF_TYPES: Readonly<Record<string, RowKind>> = {
   compaction: "c",
   branch_summary: "f",
@@ -82,8 +86,11 @@ export function outlineOf(tree: Tree, from = 0, to = tree.length): Outline {
 }
 
 function kindOfRow(tree: Tree, row: number): string {
-  const { type } = tree.kindAt(row);
-  const kind = type === "message" ? kindOfRole(roleAt(tree, row) ?? "") : OF_TYPES[type];
+  const { type, toMessages } = tree.kindAt(row);
+  const kind =
+    type === "message"
+      ? kindOfRole(roleAt(tree, row) ?? "")
+      : (OF_TYPES[type] ?? (toMessages ? "x" : undefined));
   const isReminder = (kind === "u" || kind === "x") && isBookkeepingAt(tree, row);
   return isReminder ? "r" : (kind ?? "?");
 }
