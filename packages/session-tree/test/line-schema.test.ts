@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { entryKinds, memoryStore, SessionTree } from "@espalier/session-tree";
+import { type Entry, entryKinds, memoryStore, type OwnEntry, SessionTree } from "@espalier/session-tree";
 import { FileLog } from "@espalier/session-tree/node";
 import schema from "@espalier/session-tree/session-line.schema.json" with { type: "json" };
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -33,7 +33,7 @@ const place = { id: "e1", parentId: null, timestamp: "2026-01-01T00:00:00.000Z" 
 const bill = { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 };
 
 /** An entry of every kind, with all that it must have and nothing else. */
-const LEAST: Record<string, Record<string, unknown>> = {
+const LEAST: Record<Exclude<Entry["type"], OwnEntry["type"]>, Record<string, unknown>> = {
   message: { message: { role: "user", content: "Hello" } },
   compaction: { summary: "Much was said.", firstKeptEntryId: "e0", tokensBefore: 9 },
   branch_summary: { summary: "Another way was tried.", fromId: "e0" },
