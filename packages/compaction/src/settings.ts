@@ -43,38 +43,69 @@ export function thresholdOf({
     : Math.floor(contextWindow * SHARE_WITHOUT_RESERVE);
 }
 
-interface SettingsRange {
+/** A number that a policy reads from the settings. */
+export interface NumberSetting {
+  /** Default: none, and the policy decides. */
+  default?: number;
+  /** Smallest allowed value. */
   least: number;
+  /** Largest allowed value. Default: no limit. */
   most?: number;
+  /**
+   * For a size in tokens that must be below the window, and may be given as a share of it. A default that exceeds a
+   * small window is replaced by this share.
+   */
+  share?: number;
+  /** True for percents, which may be given as a share. */
+  isPercent?: true;
+  /** Short description for `espalier config`. */
+  about: string;
+}
+
+/** Settings of a policy by name, in the order of listings. No two policies have a setting of the same name. */
+export type SettingsTable = Readonly<Record<string, NumberSetting>>;
+
+/** Values of a table's settings; one without a default can be undefined. */
+export type SettingsOf<Table extends SettingsTable> = {
+  [Key in keyof Table]: Table[Key] extends { default: number } ? number : number | undefined;
+};
+
+/** Returns the defaults of a table. */
+export function defaultsOf<Table extends SettingsTable>(table: Table): SettingsOf<Table> {
+  const defaults = Object.entries(table).map(([key, setting]) => [key, setting.default]);
+  return Object.fromEntries(defaults.filter(([, value]) => value !== undefined));
 }
 
 /**
- * Returns the settings. Throws EspalierError `settings` for the first one that is not a whole number or is out of its
- * range; undefined is accepted.
+ * Returns the settings with defaults filled in. Throws EspalierError `settings` for the first one that is not a whole
+ * number or is out of its range; undefined is accepted.
  */
-export function checkRanges<Settings extends object>(
-  settings: Settings,
-  ranges: Partial<Record<keyof Settings & string, SettingsRange>>,
-): Settings {
-  for (const [key, range] of Object.entries(ranges) as [keyof Settings & string, SettingsRange][]) {
-    const value: unknown = settings[key];
-    const { least, most = Number.POSITIVE_INFINITY } = range;
+export function checkSettings<Table extends SettingsTable>(
+  table: Table,
+  settings: Partial<SettingsOf<Table>> = {},
+): SettingsOf<Table> {
+  const all = { ...defaultsOf(table), ...settings };
+  for (const [key, { least, most = Number.POSITIVE_INFINITY }] of Object.entries(table)) {
+    const value: unknown = all[key];
     if (value === undefined) continue;
     if (typeof value === "number" && Number.isInteger(value) && value >= least && value <= most) continue;
     const allowed = Number.isFinite(most) ? `from ${least} to ${most}` : `from ${least} on`;
     const message = `The setting ${key} is ${JSON.stringify(value) ?? String(value)}; give it a whole number ${allowed}.`;
     throw new EspalierError("settings", message, { keys: [key] });
   }
-  return settings;
+  return all;
 }
 
-/** Throws EspalierError `settings` unless the setting `smaller` is below `larger`; the message names both. */
+/**
+ * Returns the settings. Throws EspalierError `settings` unless the setting `smaller` is below `larger`; the message
+ * names both.
+ */
 export function checkBelow<Settings extends object>(
   settings: Settings,
   smaller: keyof Settings & string,
   larger: keyof Settings & string,
-): void {
-  if (Number(settings[smaller]) < Number(settings[larger])) return;
+): Settings {
+  if (Number(settings[smaller]) < Number(settings[larger])) return settings;
   const message = `The setting ${smaller} (${settings[smaller]}) must be below ${larger} (${settings[larger]}); lower the first or raise the second.`;
   throw new EspalierError("settings", message, { keys: [smaller, larger] });
 }

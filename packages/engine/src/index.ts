@@ -1,13 +1,14 @@
-export { EventBus, type EventPayloads, EventType } from "@espalier/compaction/policies";
-export type { CommittedCompaction, CompactionRequest } from "./compaction/draft.ts";
-export type { OffloadedResults } from "./compaction/offload.ts";
 export {
-  POLICIES,
+  EventBus,
+  type EventPayloads,
+  EventType,
   POLICY_NAMES,
   type PolicyName,
   type PolicySettings,
   resolvePolicy,
-} from "./compaction/policies.ts";
+} from "@espalier/compaction/policies";
+export type { CommittedCompaction, CompactionRequest } from "./compaction/draft.ts";
+export type { OffloadedResults } from "./compaction/offload.ts";
 export {
   automaticInARow,
   forecastAct,
@@ -179,8 +180,10 @@ export type { SettingsOrigin } from "./settings/settings.ts";
 export {
   DEFAULT_SETTINGS,
   SETTING_EFFECTS,
+  SETTINGS,
   SETTINGS_KEYS,
   type SettingEffect,
+  type SettingRule,
   type Settings,
   type SettingsKey,
 } from "./settings/settings.ts";

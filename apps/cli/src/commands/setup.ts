@@ -7,6 +7,8 @@ import {
   openSession,
   openStore,
   openTrust,
+  POLICY_NAMES,
+  SETTINGS,
   type SettingOrigin,
   settingsJsonSchema,
 } from "@espalier/engine";
@@ -31,20 +33,19 @@ function* viewSettings(
   const rows = settings.map((setting) => ({ ...setting, text: textOf(setting.value) }));
   const keyWidth = widest(rows.map(({ key }) => key));
   const valueWidth = widest(rows.map(({ text }) => text));
-  const current = String(settings.find(({ key }) => key === "policy")?.value ?? "");
-  for (const [group, words] of Object.entries(GROUPS)) {
-    const isUsed = group === current ? " (the current policy)" : "";
-    if (group !== EVERY) yield "";
-    yield colours.bold(group === EVERY ? "every policy" : `${group}${isUsed}`);
+  const current = settings.find(({ key }) => key === "policy")?.value;
+  for (const policy of [undefined, ...POLICY_NAMES]) {
+    if (policy) yield "";
+    yield colours.bold(`${policy ?? "every policy"}${policy === current ? " (the current policy)" : ""}`);
     for (const { key, text, origin, file, variable } of rows) {
-      const word = words[key];
-      if (word === undefined) continue;
+      const { about, policy: reader } = SETTINGS[key];
+      if (reader !== policy) continue;
       const place = file ?? variable;
       const from =
         origin === "default" ? "" : ` (${place === null ? origin : `${origin}: ${plainLine(place)}`})`;
       const row = `  ${key.padEnd(keyWidth)}  ${text.padEnd(valueWidth)}  `;
       const indent = columnsOf(row);
-      const meaning = wrapToColumns(`${word}${from}`, columns - indent).replaceAll(
+      const meaning = wrapToColumns(`${about}${from}`, columns - indent).replaceAll(
         "\n",
         `\n${" ".repeat(indent)}`,
       );
@@ -57,56 +58,6 @@ function* viewSettings(
   for (const { key, file, effect } of leftOut)
     yield `${key.padEnd(keyWidth)}  ${EFFECTS[effect]}  ${colours.dim(plainLine(file))}`;
 }
-
-const EVERY = "every";
-
-/** Short description of each setting, grouped by the policy that reads it. */
-const GROUPS: Readonly<Record<string, Partial<Record<string, string>>>> = {
-  [EVERY]: {
-    policy: "when to compact and what to keep; `espalier policies` compares the policies",
-    autoCompact: "compact automatically; false: only on request",
-    contextWindow: "context window in tokens, if the model's own is unknown",
-    requestBytes: "largest request, in bytes",
-    reserveTokens: "tokens kept free for the answer",
-    model: "model to ask, as provider/id",
-    summarizer: "writer of summaries",
-    fallback: "write summaries without a model when the model fails",
-    rules: "keep the user's rules in every compaction",
-    extensions: "files of extensions to load",
-    maxCost: "budget of a session with its sub-agents, in US dollars",
-    prices: "your prices of models, in US dollars per million tokens",
-    anthropicBaseUrl: "address of Claude",
-    anthropicApiKey: "key of Claude",
-    openaiBaseUrl: "address of a server with OpenAI's API",
-    openaiApiKey: "key of that server",
-  },
-  "token-budget": { keepRecentTokens: "newest tokens that stay unchanged" },
-  "sliding-window": {
-    contextSize: "maximum number of messages in a request",
-    tailKeepSize: "newest messages that stay unchanged",
-    compressionWindowSize: "older messages that are summarized together",
-    compressionCooldownSec: "seconds after which fewer messages are summarized too",
-    compressionHardLimit: "maximum number of older messages",
-  },
-  "message-count": {
-    maxMessages: "number of messages at which a summary is made",
-    keepLast: "newest messages that stay unchanged",
-  },
-  offload: {
-    offloadThreshold:
-      "context tokens at which long results move to files; -: the model's window minus the reserve",
-    offloadMinTokens: "minimum tokens of a result that moves",
-    triggerTokens: "a summary is made when moving results frees fewer tokens",
-    preserveCount: "newest messages that a summary leaves unchanged",
-    targetTokens: "target length of the summary in tokens",
-    retryCount: "maximum attempts at a summary",
-  },
-  pressure: {
-    maxContextTokens: "tokens that count as full",
-    compactionThreshold: "percent of maxContextTokens at which messages are left out",
-    criticalThreshold: "percent of maxContextTokens at which more messages are left out",
-  },
-};
 
 /** Reasons to ignore a setting of an untrusted project. */
 const EFFECTS: Readonly<Record<LeftOutSetting["effect"], string>> = {

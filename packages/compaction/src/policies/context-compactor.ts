@@ -10,13 +10,13 @@ import {
 } from "@espalier/summarizer";
 import type { PolicyLog } from "./events.ts";
 import { cutKeeping } from "./message-count.ts";
+import { DEFAULT_OFFLOAD_SETTINGS } from "./offload.ts";
 import {
   COMPACT_SUMMARY_SECTIONS,
   COMPACT_SUMMARY_TASK,
   COMPRESSED_HISTORY_HEADING,
   cleanupOffloadedFiles,
   compactSummaryPrompt,
-  DEFAULT_OFFLOAD_SETTINGS,
   type OffloadStorage,
   OUTPUT_MARGIN,
   offloadedPaths,

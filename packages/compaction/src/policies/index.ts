@@ -1,4 +1,5 @@
 export type { PlanOptions } from "../policy.ts";
+export { defaultsOf, type NumberSetting, type SettingsOf, type SettingsTable } from "../settings.ts";
 export type { GenerateSummaryOptions, RetriesOptions, SummarizerForModel } from "./context-compactor.ts";
 export {
   buildCompressedHistory,
@@ -37,18 +38,26 @@ export {
   sessionSummaries,
 } from "./history.ts";
 export {
-  checkMessageCountSettings,
   DEFAULT_MESSAGE_COUNT_SETTINGS,
   type MessageCountSettings,
   messageCount,
   planKeepingNewest,
   RANGE_SUMMARY_PROMPT,
 } from "./message-count.ts";
+export {
+  POLICIES,
+  POLICY_NAMES,
+  type PolicyName,
+  type PolicySettings,
+  resolvePolicy,
+} from "./named-policies.ts";
 export type { OffloadedResult } from "./offload.ts";
 export {
+  DEFAULT_OFFLOAD_SETTINGS,
   type OffloadedEntry,
   type OffloadOptions,
   type OffloadResult,
+  type OffloadSettings,
   offload,
   offloadedEntries,
   offloadIfNeeded,
@@ -59,13 +68,10 @@ export {
   COMPACT_SUMMARY_PROMPT,
   COMPACT_SUMMARY_SECTIONS,
   COMPRESSED_HISTORY_HEADING,
-  checkOffloadSettings,
   cleanupOffloadedFiles,
   compactSummaryPrompt,
   contentUnavailable,
-  DEFAULT_OFFLOAD_SETTINGS,
   memoryOffloadStorage,
-  type OffloadSettings,
   OUTPUT_MARGIN,
   offloadedPath,
   offloadReference,
@@ -75,7 +81,6 @@ export type { PrunedHistory, SummaryGeneratorOptions } from "./pressure.ts";
 export {
   type CompactionResult,
   CompactionTrigger,
-  checkPressureSettings,
   DEFAULT_PRESSURE_SETTINGS,
   HistoryPruner,
   type PressureLevel,
@@ -100,7 +105,6 @@ export {
 } from "./query-history.ts";
 export type { ConsolidatedSession } from "./sliding-window.ts";
 export {
-  checkSlidingWindowSettings,
   countMessages,
   DEFAULT_SLIDING_WINDOW_SETTINGS,
   type SlidingWindowSettings,

@@ -7,7 +7,7 @@ import {
 import { type CutItem, cutAt, legalCuts, openPairs, readSpan } from "../cut.ts";
 import { type CompactionPlan, conditionsFor, planAt, prepareCompaction } from "../plan.ts";
 import type { PlanOptions, Policy, PolicySituation } from "../policy.ts";
-import { checkBelow, checkRanges } from "../settings.ts";
+import { checkBelow, checkSettings, defaultsOf, type SettingsOf, type SettingsTable } from "../settings.ts";
 import { joinSummary, proseOf, type SummaryStyle } from "../summary-text.ts";
 import {
   activeMessages,
@@ -40,7 +40,8 @@ const STYLE: SummaryStyle = {
  * @throws EspalierError `settings`
  */
 export function messageCount(settings: Partial<MessageCountSettings> = {}): Policy {
-  const { maxMessages, keepLast } = checkMessageCountSettings(settings);
+  const checked = checkSettings(MESSAGE_COUNT_SETTINGS, settings);
+  const { maxMessages, keepLast } = checkBelow(checked, "keepLast", "maxMessages");
   return {
     name: "message-count",
     judgedAt: "append",
@@ -77,30 +78,19 @@ export function messageCount(settings: Partial<MessageCountSettings> = {}): Poli
 const asWritten = (prose: string): string =>
   proseOf(joinSummary(prose, { pinned: [], files: { readFiles: [], modifiedFiles: [] } }, 0));
 
-/** Limits of the number of messages (origins 000). */
-export interface MessageCountSettings {
+/** Limits of the number of messages. `keepLast` is from origins 000, which has no value for `maxMessages`. */
+export const MESSAGE_COUNT_SETTINGS = {
   /** A compaction is due above this number of active messages. Larger than `keepLast`. Default 50. */
-  maxMessages: number;
+  maxMessages: { default: 50, least: 2, about: "number of messages at which a summary is made" },
   /** Number of newest messages that are kept unchanged. Default 10. */
-  keepLast: number;
-}
+  keepLast: { default: 10, least: 1, about: "newest messages that stay unchanged" },
+} satisfies SettingsTable;
+
+/** Settings of the number of messages. */
+export interface MessageCountSettings extends SettingsOf<typeof MESSAGE_COUNT_SETTINGS> {}
 
 /** `keepLast` is from origins 000, which does not name a value for `maxMessages`. */
-export const DEFAULT_MESSAGE_COUNT_SETTINGS: MessageCountSettings = { maxMessages: 50, keepLast: 10 };
-
-/**
- * Returns the settings with defaults filled in.
- *
- * @throws EspalierError `settings`, naming the keys
- */
-export function checkMessageCountSettings(
-  settings: Partial<MessageCountSettings> = {},
-): MessageCountSettings {
-  const all = { ...DEFAULT_MESSAGE_COUNT_SETTINGS, ...settings };
-  checkRanges(all, { maxMessages: { least: 2 }, keepLast: { least: 1 } });
-  checkBelow(all, "keepLast", "maxMessages");
-  return all;
-}
+export const DEFAULT_MESSAGE_COUNT_SETTINGS: MessageCountSettings = defaultsOf(MESSAGE_COUNT_SETTINGS);
 
 /**
  * Plans a compaction that keeps the newest `count` messages, or more: a cut between a call and its results moves back

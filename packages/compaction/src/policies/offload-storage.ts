@@ -1,5 +1,4 @@
 import { type ContextMessage, contentBlocks, type ToolResultMessage } from "@espalier/session-tree";
-import { checkRanges } from "../settings.ts";
 import type { PolicyLog } from "./events.ts";
 
 /** Storage of results that were moved out of a context. It has copies: the log keeps every original. */
@@ -131,56 +130,8 @@ export function withText(message: ToolResultMessage, text: string): ToolResultMe
   return { ...message, content: [{ type: "text", text }] };
 }
 
-/** Limits for moving results to files, and for the compaction after it (origins 003). All sizes are tokens. */
-export interface OffloadSettings {
-  /** Results are moved out of a context larger than this. Default and maximum: the model's window less the reserve. */
-  offloadThreshold?: number;
-  /** Smaller results are not moved. Default 1,000. */
-  offloadMinTokens: number;
-  /**
-   * A compaction is due when less than this was moved out and the context is still above the threshold. Default 15,000.
-   */
-  triggerTokens: number;
-  /** Number of newest messages that a compaction keeps. Default 5. */
-  preserveCount: number;
-  /** Target length of the summary; the limit is 1.2 times this. Default 8,000. */
-  targetTokens: number;
-  /** The model of the summary. Default: the session's. */
-  model?: string;
-  /** Maximum number of attempts at a summary. Default 3. */
-  retryCount: number;
-}
-
-/** Values of origins 003, in tokens; origins 003 has no value for `offloadMinTokens`. */
-export const DEFAULT_OFFLOAD_SETTINGS: OffloadSettings = {
-  offloadMinTokens: 1_000,
-  triggerTokens: 15_000,
-  preserveCount: 5,
-  targetTokens: 8_000,
-  retryCount: 3,
-};
-
 /** Limit of a summary as a multiple of its target (origins 003: 20 % more). */
 export const OUTPUT_MARGIN = 1.2;
-
-/**
- * Returns the settings with defaults filled in.
- *
- * @throws EspalierError `settings`, naming the key
- */
-export function checkOffloadSettings(settings: Partial<OffloadSettings> = {}): OffloadSettings {
-  return checkRanges(
-    { ...DEFAULT_OFFLOAD_SETTINGS, ...settings },
-    {
-      offloadThreshold: { least: 1 },
-      offloadMinTokens: { least: 1 },
-      triggerTokens: { least: 0 },
-      preserveCount: { least: 1 },
-      targetTokens: { least: 256 },
-      retryCount: { least: 1, most: 10 },
-    },
-  );
-}
 
 /** First words of a summary of this policy. */
 export const COMPRESSED_HISTORY_HEADING = "[Compressed History]\n\n";

@@ -11,18 +11,22 @@ import {
 } from "@espalier/session-tree";
 import type { CompactionPlan } from "../plan.ts";
 import { type OffloadPlan, type Policy, type PolicySituation, trustedTokens } from "../policy.ts";
-import { DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "../settings.ts";
+import {
+  checkSettings,
+  DEFAULT_COMPACTION_SETTINGS,
+  defaultsOf,
+  type SettingsOf,
+  type SettingsTable,
+  thresholdOf,
+} from "../settings.ts";
 import type { SummaryStyle } from "../summary-text.ts";
 import { planKeepingNewest } from "./message-count.ts";
 import {
   COMPACT_SUMMARY_SECTIONS,
   COMPACT_SUMMARY_TASK,
   COMPRESSED_HISTORY_HEADING,
-  checkOffloadSettings,
   compactSummaryPrompt,
-  DEFAULT_OFFLOAD_SETTINGS,
   memoryOffloadStorage,
-  type OffloadSettings,
   type OffloadStorage,
   OUTPUT_MARGIN,
   offloadedPath,
@@ -41,7 +45,7 @@ import {
  * @throws EspalierError `settings`
  */
 export function offload(settings: Partial<OffloadSettings> = {}): Policy {
-  const checked = checkOffloadSettings(settings);
+  const checked = checkSettings(OFFLOAD_SETTINGS, settings);
   const { preserveCount, targetTokens, triggerTokens, retryCount } = checked;
   const style: SummaryStyle = {
     systemPrompt: compactSummaryPrompt(targetTokens),
@@ -51,7 +55,7 @@ export function offload(settings: Partial<OffloadSettings> = {}): Policy {
     maxOutputTokens: Math.floor(targetTokens * OUTPUT_MARGIN),
     attempts: retryCount,
     heading: COMPRESSED_HISTORY_HEADING,
-    ...(checked.model ? { model: checked.model } : {}),
+    ...(settings.model ? { model: settings.model } : {}),
   };
   return {
     name: "offload",
@@ -72,6 +76,45 @@ export function offload(settings: Partial<OffloadSettings> = {}): Policy {
     },
   };
 }
+
+/**
+ * Limits for moving results to files, and for the compaction after it (origins 003, which has no value for
+ * `offloadMinTokens`). All sizes are tokens.
+ */
+export const OFFLOAD_SETTINGS = {
+  /** Results are moved out of a context larger than this. Default and maximum: the model's window less the reserve. */
+  offloadThreshold: {
+    least: 1,
+    share: 0.5,
+    about: "context tokens at which long results move to files; -: the model's window minus the reserve",
+  },
+  /** Smaller results are not moved. Default 1,000. */
+  offloadMinTokens: { default: 1_000, least: 1, share: 0.1, about: "minimum tokens of a result that moves" },
+  /**
+   * A compaction is due when less than this was moved out and the context is still above the threshold. Default 15,000.
+   */
+  triggerTokens: {
+    default: 15_000,
+    least: 0,
+    share: 0.1,
+    about: "a summary is made when moving results frees fewer tokens",
+  },
+  /** Number of newest messages that a compaction keeps. Default 5. */
+  preserveCount: { default: 5, least: 1, about: "newest messages that a summary leaves unchanged" },
+  /** Target length of the summary; the limit is 1.2 times this. Default 8,000. */
+  targetTokens: { default: 8_000, least: 256, share: 0.3, about: "target length of the summary in tokens" },
+  /** Maximum number of attempts at a summary. Default 3. */
+  retryCount: { default: 3, least: 1, most: 10, about: "maximum attempts at a summary" },
+} satisfies SettingsTable;
+
+/** Settings of the move to files, and of the compaction after it. */
+export interface OffloadSettings extends SettingsOf<typeof OFFLOAD_SETTINGS> {
+  /** The model of the summary. Default: the session's. */
+  model?: string;
+}
+
+/** Values of origins 003, in tokens; origins 003 has no value for `offloadMinTokens`. */
+export const DEFAULT_OFFLOAD_SETTINGS: OffloadSettings = defaultsOf(OFFLOAD_SETTINGS);
 
 function planOffload(
   { context, path, settings, overheadTokens }: PolicySituation,

@@ -1,3 +1,4 @@
+// Separate from named-policies.ts: each policy has a file.
 import { type ContextMessage, isFailedAnswer, toolCalls } from "@espalier/session-tree";
 import { isSummaryError, type Summarizer, withFitting, withRetry, wordEstimator } from "@espalier/summarizer";
 import { generateSummary as askForSummary } from "../compact.ts";
@@ -10,7 +11,7 @@ import {
   type Selection,
 } from "../plan.ts";
 import { type PlanOptions, type Policy, type PolicySituation, trustedTokens } from "../policy.ts";
-import { checkRanges, thresholdOf } from "../settings.ts";
+import { checkSettings, defaultsOf, type SettingsOf, type SettingsTable, thresholdOf } from "../settings.ts";
 import { PLANNED_SUMMARY_TOKENS } from "../summary-text.ts";
 import { type CompactionCounts, EventBus, EventType, type PolicyLog, progressMessage } from "./events.ts";
 
@@ -22,7 +23,7 @@ import { type CompactionCounts, EventBus, EventType, type PolicyLog, progressMes
  * @throws EspalierError `settings`
  */
 export function pressure(settings: Partial<PressureSettings> = {}): Policy {
-  const checked = checkPressureSettings(settings);
+  const checked = checkSettings(PRESSURE_SETTINGS, settings);
   return {
     name: "pressure",
     judgedAt: "request",
@@ -162,21 +163,32 @@ function nothingReason({ items }: CompactionSpan): string {
 }
 
 /** Limits of a context's size (origins 004). */
-export interface PressureSettings {
+export const PRESSURE_SETTINGS = {
   /** Size that counts as full, in tokens; at most the model's window less `reserveTokens`. Default 8,000. */
-  maxContextTokens: number;
+  maxContextTokens: { default: 8_000, least: 100, share: 1, about: "tokens that count as full" },
   /** Percentage of the size from which pruning is due. Default 75. */
-  compactionThreshold: number;
+  compactionThreshold: {
+    default: 75,
+    least: 1,
+    most: 100,
+    isPercent: true,
+    about: "percent of maxContextTokens at which messages are left out",
+  },
   /** Percentage of the size from which more is pruned. Default 90. */
-  criticalThreshold: number;
-}
+  criticalThreshold: {
+    default: 90,
+    least: 1,
+    most: 100,
+    isPercent: true,
+    about: "percent of maxContextTokens at which more messages are left out",
+  },
+} satisfies SettingsTable;
+
+/** Settings of a context's size. */
+export interface PressureSettings extends SettingsOf<typeof PRESSURE_SETTINGS> {}
 
 /** Values of origins 004: tokens, and percentages of them. */
-export const DEFAULT_PRESSURE_SETTINGS: PressureSettings = {
-  maxContextTokens: 8_000,
-  compactionThreshold: 75,
-  criticalThreshold: 90,
-};
+export const DEFAULT_PRESSURE_SETTINGS: PressureSettings = defaultsOf(PRESSURE_SETTINGS);
 
 /** Target size of a pruning in percent of the context's limit, by level (origins 004). */
 const TARGET_PERCENT = { NONE: 70, WARNING: 70, CRITICAL: 60 } as const;
@@ -193,22 +205,6 @@ function pruneTarget(
 ): number {
   const percent = Math.min(TARGET_PERCENT[level], Math.max(1, compactionThreshold - LEAST_RELIEF));
   return Math.floor((maxContextTokens * percent) / 100);
-}
-
-/**
- * Returns the settings with defaults filled in.
- *
- * @throws EspalierError `settings`, naming the key
- */
-export function checkPressureSettings(settings: Partial<PressureSettings> = {}): PressureSettings {
-  return checkRanges(
-    { ...DEFAULT_PRESSURE_SETTINGS, ...settings },
-    {
-      maxContextTokens: { least: 100 },
-      compactionThreshold: { least: 1, most: 100 },
-      criticalThreshold: { least: 1, most: 100 },
-    },
-  );
 }
 
 /** Messages that are kept or removed together: an answer with the results of its calls, or any other single message. */
@@ -389,7 +385,7 @@ export class SessionCompactor {
     this.#summarizer = summarizer;
     this.#sessionManager = sessionManager;
     this.#options = options;
-    this.#settings = checkPressureSettings(options.settings);
+    this.#settings = checkSettings(PRESSURE_SETTINGS, options.settings);
     this.events = options.events ?? new EventBus();
   }
 

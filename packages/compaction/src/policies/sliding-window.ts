@@ -1,3 +1,4 @@
+// Separate from named-policies.ts: each policy has a file.
 import {
   type CompactionEntry,
   compaction,
@@ -10,7 +11,7 @@ import {
 } from "@espalier/session-tree";
 import { readSpan } from "../cut.ts";
 import type { Policy, PolicySituation } from "../policy.ts";
-import { checkBelow, checkRanges } from "../settings.ts";
+import { checkBelow, checkSettings, defaultsOf, type SettingsOf, type SettingsTable } from "../settings.ts";
 import { compactionIn, countActive, type ReadableSession } from "./history.ts";
 import { newestWhole, planKeepingNewest } from "./message-count.ts";
 
@@ -24,7 +25,7 @@ import { newestWhole, planKeepingNewest } from "./message-count.ts";
  */
 export function slidingWindow(settings: Partial<SlidingWindowSettings> = {}): Policy {
   const { contextSize, tailKeepSize, compressionWindowSize, compressionCooldownSec, compressionHardLimit } =
-    checkSlidingWindowSettings(settings);
+    checkBelow(checkSettings(SLIDING_WINDOW_SETTINGS, settings), "tailKeepSize", "contextSize");
   return {
     name: "sliding-window",
     judgedAt: "append",
@@ -139,45 +140,26 @@ function countsAsMessage(entry: Entry): boolean {
   return kind.toMessages !== undefined && kind.firstKept === undefined && !kind.problem?.(entry);
 }
 
-/** The five numbers of the sliding window (origins 001). */
-export interface SlidingWindowSettings {
+/** The numbers of the sliding window (origins 001). */
+export const SLIDING_WINDOW_SETTINGS = {
   /** Maximum number of messages of a request, without the summary. Default 75. */
-  contextSize: number;
+  contextSize: { default: 75, least: 2, about: "maximum number of messages in a request" },
   /** Number of newest messages that are never summarized. Smaller than `contextSize`. Default 40. */
-  tailKeepSize: number;
+  tailKeepSize: { default: 40, least: 1, about: "newest messages that stay unchanged" },
   /** Number of messages before the tail that makes a run due. Default 12. */
-  compressionWindowSize: number;
+  compressionWindowSize: { default: 12, least: 1, about: "older messages that are summarized together" },
   /** Seconds after the last run from which any message before the tail makes a run due. Default 900. */
-  compressionCooldownSec: number;
+  compressionCooldownSec: {
+    default: 900,
+    least: 0,
+    about: "seconds after which fewer messages are summarized too",
+  },
   /** Number of messages before the tail that makes a run due even if the window does not. Default 30. */
-  compressionHardLimit: number;
-}
+  compressionHardLimit: { default: 30, least: 1, about: "maximum number of older messages" },
+} satisfies SettingsTable;
+
+/** Settings of the sliding window. */
+export interface SlidingWindowSettings extends SettingsOf<typeof SLIDING_WINDOW_SETTINGS> {}
 
 /** Values of origins 001. */
-export const DEFAULT_SLIDING_WINDOW_SETTINGS: SlidingWindowSettings = {
-  contextSize: 75,
-  tailKeepSize: 40,
-  compressionWindowSize: 12,
-  compressionCooldownSec: 900,
-  compressionHardLimit: 30,
-};
-
-/**
- * Returns the settings with defaults filled in.
- *
- * @throws EspalierError `settings`, naming the keys
- */
-export function checkSlidingWindowSettings(
-  settings: Partial<SlidingWindowSettings> = {},
-): SlidingWindowSettings {
-  const all = { ...DEFAULT_SLIDING_WINDOW_SETTINGS, ...settings };
-  checkRanges(all, {
-    contextSize: { least: 2 },
-    tailKeepSize: { least: 1 },
-    compressionWindowSize: { least: 1 },
-    compressionCooldownSec: { least: 0 },
-    compressionHardLimit: { least: 1 },
-  });
-  checkBelow(all, "tailKeepSize", "contextSize");
-  return all;
-}
+export const DEFAULT_SLIDING_WINDOW_SETTINGS: SlidingWindowSettings = defaultsOf(SLIDING_WINDOW_SETTINGS);

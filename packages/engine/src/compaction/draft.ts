@@ -21,6 +21,7 @@ import {
   thresholdOf,
   waitingItem,
 } from "@espalier/compaction";
+import type { PolicyName } from "@espalier/compaction/policies";
 import { EspalierError, type FailedAttempt } from "@espalier/jsonl-stream";
 import {
   CHARS_PER_TOKEN,
@@ -53,7 +54,6 @@ import { excessBytes, pictureEdits } from "../session/pictures.ts";
 import type { Session } from "../session/session.ts";
 import type { ActOptions, Bill } from "../session/state.ts";
 import { withFilesRead } from "./offload.ts";
-import type { PolicyName } from "./policies.ts";
 import { automaticInARow, sizeOf, toolsOf } from "./request.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizers.ts";
 

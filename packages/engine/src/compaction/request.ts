@@ -10,7 +10,7 @@ import {
   type PolicySituation,
   userTexts,
 } from "@espalier/compaction";
-import { countMessages } from "@espalier/compaction/policies";
+import { countMessages, POLICY_NAMES, resolvePolicy } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   CHARS_PER_TOKEN,
@@ -32,7 +32,6 @@ import { pinnedTexts, rulesAtLeaf } from "../session/edit.ts";
 import type { Session } from "../session/session.ts";
 import { currentPolicy } from "../session/state.ts";
 import type { CompactionRequest } from "./draft.ts";
-import { POLICY_NAMES, resolvePolicy } from "./policies.ts";
 
 /** A plan of a compaction, with its effect on the prompt cache. */
 export type PlannedCompaction = CompactionPlan & { cache?: CacheForecast };

@@ -1,6 +1,7 @@
 // Comparison of policies and summarizers on recorded sessions. The result is the same on any machine: it depends on no
 // time and no randomness.
 import type { Rule } from "@espalier/compaction";
+import { POLICY_NAMES, type PolicyName } from "@espalier/compaction/policies";
 import { type ContextMessage, formatMany, isFailedAnswer } from "@espalier/session-tree";
 import {
   DEFAULT_ANTHROPIC_MODEL,
@@ -11,7 +12,6 @@ import {
   type TokenPrices,
   unescapeText,
 } from "@espalier/summarizer";
-import { POLICY_NAMES, type PolicyName } from "../compaction/policies.ts";
 import { type Candidate, Judge, type JudgedSession, type JudgeOptions } from "./judge.ts";
 import { Examination, NEXT_CALLS, withoutTags } from "./measures.ts";
 import {

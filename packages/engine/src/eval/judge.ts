@@ -1,10 +1,11 @@
 // Separate from evaluate.ts: a trial without a judge needs no model.
 // Judge of summaries by a model: how many questions can be answered from each summary, compared with no text and with
 // the whole history.
+
+import type { PolicyName } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { type ContextMessage, isRecord } from "@espalier/session-tree";
 import { escapeText, pricesOf, type TokenPrices, withRetry } from "@espalier/summarizer";
-import type { PolicyName } from "../compaction/policies.ts";
 import { costOf } from "../reading/bills.ts";
 import { formatCost } from "../reading/figures.ts";
 import type { Provider } from "../turn/provider.ts";

@@ -1,5 +1,5 @@
 // Report of an evaluation: its columns and rows, as data.
-import type { PolicyName } from "../compaction/policies.ts";
+import type { PolicyName } from "@espalier/compaction/policies";
 import type { JudgedSession } from "./judge.ts";
 import { MEASURES } from "./measures.ts";
 import { meanOf } from "./transcript.ts";

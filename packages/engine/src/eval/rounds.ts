@@ -1,5 +1,6 @@
 // Replay of a session in memory, with a compaction at several points.
 import { generateSummary, type Rule, rulesOn } from "@espalier/compaction";
+import type { PolicyName } from "@espalier/compaction/policies";
 import { memoryOffloadStorage } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
@@ -11,7 +12,6 @@ import {
   type NewEntry,
 } from "@espalier/session-tree";
 import type { Summarizer } from "@espalier/summarizer";
-import type { PolicyName } from "../compaction/policies.ts";
 import { createSession } from "../session/open.ts";
 import type { Session } from "../session/session.ts";
 import type { Cut } from "./measures.ts";

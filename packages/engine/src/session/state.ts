@@ -14,6 +14,7 @@ import {
   sessionCompactFailed,
 } from "@espalier/compaction";
 import type { EventBus, OffloadStorage, PolicyLog } from "@espalier/compaction/policies";
+import { type PolicyName, type PolicySettings, resolvePolicy } from "@espalier/compaction/policies";
 import { type ExtensionHost, notifyHook, transformHook } from "@espalier/extensions";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
@@ -40,7 +41,6 @@ import {
   soundUsage,
   type TokenPrices,
 } from "@espalier/summarizer";
-import { type PolicyName, type PolicySettings, resolvePolicy } from "../compaction/policies.ts";
 import type { ExtensionContext, ExtensionModels, ExtensionUi } from "../extensions/members.ts";
 import type { CacheCause } from "../reading/requests.ts";
 import type { Settings } from "../settings/settings.ts";

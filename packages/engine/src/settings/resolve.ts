@@ -1,10 +1,5 @@
 import { resolve } from "node:path";
-import {
-  checkMessageCountSettings,
-  checkOffloadSettings,
-  checkPressureSettings,
-  checkSlidingWindowSettings,
-} from "@espalier/compaction/policies";
+import { POLICY_NAMES, resolvePolicy } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
 import type { z as zod } from "zod";
 import { espalierHome } from "./home.ts";
@@ -298,15 +293,9 @@ function ownOf(models: NonNullable<CheckedSettings["models"]>, modelId: string):
 
 /** Checks settings that depend on each other. Throws `settings` for the first pair that does not fit together. */
 function checkTogether(values: Settings, placed: PlacedSettings): void {
-  const checks = [
-    checkSlidingWindowSettings,
-    checkMessageCountSettings,
-    checkOffloadSettings,
-    checkPressureSettings,
-  ];
-  for (const check of checks) {
+  for (const name of POLICY_NAMES) {
     try {
-      check(values);
+      resolvePolicy(name, values);
     } catch (error) {
       if (!(error instanceof EspalierError)) throw error;
       const key = error.keys?.find((named) => placed.get(named as SettingsKey)?.origin !== "default");

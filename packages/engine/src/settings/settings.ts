@@ -1,27 +1,19 @@
 import { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS } from "@espalier/compaction";
 import {
-  DEFAULT_MESSAGE_COUNT_SETTINGS,
-  DEFAULT_OFFLOAD_SETTINGS,
-  DEFAULT_PRESSURE_SETTINGS,
-  DEFAULT_SLIDING_WINDOW_SETTINGS,
-  type MessageCountSettings,
-  type OffloadSettings,
-  type PressureSettings,
-  type SlidingWindowSettings,
+  defaultsOf,
+  type NumberSetting,
+  POLICIES,
+  POLICY_NAMES,
+  type PolicyName,
+  type PolicySettings,
 } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { redactText } from "@espalier/session-tree";
 import type { TokenPrices } from "@espalier/summarizer";
 import type { z as zod } from "zod";
-import { POLICY_NAMES, type PolicyName } from "../compaction/policies.ts";
 
 /** All resolved settings: sizes are tokens except `requestBytes`; thresholds of `pressure` are percent. */
-export interface Settings
-  extends CompactionSettings,
-    SlidingWindowSettings,
-    MessageCountSettings,
-    OffloadSettings,
-    PressureSettings {
+export interface Settings extends CompactionSettings, PolicySettings {
   /** Policy of compactions. Default `token-budget`. */
   policy: PolicyName;
   /**
@@ -63,10 +55,7 @@ export type SettingsKey = keyof Settings;
 export const DEFAULT_SETTINGS: Settings = {
   policy: POLICY_NAMES[0]!,
   ...DEFAULT_COMPACTION_SETTINGS,
-  ...DEFAULT_SLIDING_WINDOW_SETTINGS,
-  ...DEFAULT_MESSAGE_COUNT_SETTINGS,
-  ...DEFAULT_OFFLOAD_SETTINGS,
-  ...DEFAULT_PRESSURE_SETTINGS,
+  ...Object.assign({}, ...POLICY_NAMES.map((name) => defaultsOf(POLICIES[name].settings))),
   rules: true,
   extensions: [],
 };
@@ -74,11 +63,15 @@ export const DEFAULT_SETTINGS: Settings = {
 /** Effect of a setting: it runs code, sends content, or spends tokens. */
 export type SettingEffect = "runs" | "sends" | "spends";
 
-interface SettingRule {
+/** Allowed values, effect and description of a setting. */
+export interface SettingRule extends Pick<NumberSetting, "share" | "isPercent" | "about"> {
+  /** Policy that reads the setting. Default: all of them. */
+  policy?: PolicyName;
   /** Effect of the setting. Default: `spends`. */
   effect?: SettingEffect;
   /** Allowed values, as messages describe them. */
   allowed: string;
+  /** Schema of the allowed values. */
   schema: (z: typeof zod) => zod.ZodType;
   /** True for a setting that is the same for every model. */
   isGlobal?: true;
@@ -86,83 +79,96 @@ interface SettingRule {
    * True for a setting that only the user's own file may have: a project must not redirect a conversation or a key.
    */
   isOfUser?: true;
-  /**
-   * For a size that must be below the window, and may be given as a share of it. A default that exceeds a small
-   * window is replaced by this share.
-   */
-  share?: number;
-  /** True for percents, which may be given as a share. */
-  isPercent?: true;
 }
 
-const count = (least: number, most = Number.MAX_SAFE_INTEGER): SettingRule => ({
-  schema: (z) => z.int().min(least).max(most),
-  allowed: `a whole number ${most === Number.MAX_SAFE_INTEGER ? `from ${least} on` : `from ${least} to ${most}`}`,
-});
-const tokens = (least: number, share: number): SettingRule => ({
-  schema: (z) => z.union([z.int().min(least), z.number().gt(0).lt(1)]),
-  allowed: `a whole number of tokens from ${least} on, or a share of the window between 0 and 1`,
-  share,
-});
-const percent: SettingRule = {
-  schema: (z) => z.union([z.int().min(1).max(100), z.number().gt(0).lt(1)]),
-  allowed: "a whole number of percent from 1 to 100, or a share between 0 and 1",
-  isPercent: true,
-};
-const yesOrNo: SettingRule = { schema: (z) => z.boolean(), allowed: "true or false" };
+/** Returns the rule of a whole number; tokens and percents can also be a share. */
+function numberRule(setting: NumberSetting): SettingRule {
+  const { least, most = Number.MAX_SAFE_INTEGER, share, isPercent } = setting;
+  const whole = (z: typeof zod) => z.int().min(least).max(most);
+  const range = most === Number.MAX_SAFE_INTEGER ? `from ${least} on` : `from ${least} to ${most}`;
+  if (share === undefined && !isPercent)
+    return { ...setting, schema: whole, allowed: `a whole number ${range}` };
+  const [unit, of] = isPercent ? ["percent", ""] : ["tokens", " of the window"];
+  const allowed = `a whole number of ${unit} ${range}, or a share${of} between 0 and 1`;
+  return { ...setting, schema: (z) => z.union([whole(z), z.number().gt(0).lt(1)]), allowed };
+}
+
+const yesOrNo = { schema: (z: typeof zod) => z.boolean(), allowed: "true or false" };
 const access = { effect: "sends", isGlobal: true, isOfUser: true } as const;
-const address: SettingRule = {
-  schema: (z) => z.url({ protocol: /^https?$/ }),
+const address = {
+  schema: (z: typeof zod) => z.url({ protocol: /^https?$/ }),
   allowed: "an address, http:// or https://",
   ...access,
 };
-const apiKey: SettingRule = {
-  schema: (z) => z.string().min(1),
+const apiKey = {
+  schema: (z: typeof zod) => z.string().min(1),
   allowed: "the key of the provider",
   ...access,
 };
 
+/** Rules of the policies' settings. `keepRecentTokens` is among the settings of every policy in listings. */
+const { keepRecentTokens, ...ofOtherPolicies } = Object.fromEntries(
+  POLICY_NAMES.flatMap((policy) =>
+    Object.entries(POLICIES[policy].settings).map(([key, one]) => [key, { ...numberRule(one), policy }]),
+  ),
+) as Record<PolicyKey, SettingRule>;
+
+/** Keys in the tables of the policies. */
+type PolicyKey = { [Name in PolicyName]: keyof (typeof POLICIES)[Name]["settings"] }[PolicyName];
+
 /**
- * Every setting, in the order of listings. The minimum values are those of the policies themselves. Each setting runs
- * code, uses a network or costs money, so an untrusted project decides none of them: its choice of a size could request
- * summaries at every turn.
+ * Every setting, in the order of listings. Each setting runs code, uses a network or costs money, so an untrusted project
+ * decides none of them: its choice of a size could request summaries at every turn.
  */
 export const SETTINGS: Readonly<Record<SettingsKey, SettingRule>> = {
   policy: {
+    about: "when to compact and what to keep; `espalier policies` compares the policies",
     schema: (z) => z.enum(POLICY_NAMES),
     allowed: `one of ${POLICY_NAMES.join(", ")}`,
     isGlobal: true,
   },
-  autoCompact: yesOrNo,
-  contextWindow: count(1_000),
-  requestBytes: count(1_000),
-  reserveTokens: tokens(1, 0.5),
-  keepRecentTokens: tokens(1, 0.1),
+  autoCompact: { ...yesOrNo, about: "compact automatically; false: only on request" },
+  contextWindow: numberRule({
+    least: 1_000,
+    about: "context window in tokens, if the model's own is unknown",
+  }),
+  requestBytes: numberRule({ least: 1_000, about: "largest request, in bytes" }),
+  reserveTokens: numberRule({ least: 1, share: 0.5, about: "tokens kept free for the answer" }),
+  keepRecentTokens,
   summarizer: {
+    about: "writer of summaries",
     schema: (z) => z.string().regex(/^(extractive|anthropic(:.+)?|openai(-responses)?:.+)$/s),
     allowed: "extractive, anthropic, anthropic:MODEL or openai:MODEL",
     effect: "sends",
     isGlobal: true,
   },
-  anthropicBaseUrl: address,
-  anthropicApiKey: apiKey,
-  openaiBaseUrl: address,
-  openaiApiKey: apiKey,
-  model: { schema: (z) => z.string().min(1), allowed: "the name of a model", effect: "sends" },
-  fallback: yesOrNo,
-  rules: yesOrNo,
+  anthropicBaseUrl: { ...address, about: "address of Claude" },
+  anthropicApiKey: { ...apiKey, about: "key of Claude" },
+  openaiBaseUrl: { ...address, about: "address of a server with OpenAI's API" },
+  openaiApiKey: { ...apiKey, about: "key of that server" },
+  model: {
+    about: "model to ask, as provider/id",
+    schema: (z) => z.string().min(1),
+    allowed: "the name of a model",
+    effect: "sends",
+  },
+  fallback: { ...yesOrNo, about: "write summaries without a model when the model fails" },
+  rules: { ...yesOrNo, about: "keep the user's rules in every compaction" },
   extensions: {
+    about: "files of extensions to load",
     schema: (z) => z.array(z.string().min(1)),
     allowed: "a list of files",
     effect: "runs",
     isGlobal: true,
   },
   maxCost: {
+    about: "budget of a session with its sub-agents, in US dollars",
     schema: (z) => z.number().gt(0).max(1_000_000),
     allowed: "a number of dollars above 0",
     isGlobal: true,
   },
   prices: {
+    about: "your prices of models, in US dollars per million tokens",
     schema(z) {
       const dollars = z.number().min(0).max(1_000_000);
       const others = { cacheRead: dollars.optional(), cacheWrite: dollars.optional() };
@@ -172,22 +178,7 @@ export const SETTINGS: Readonly<Record<SettingsKey, SettingRule>> = {
       "a table of input and output, and of cacheRead and cacheWrite where they differ from input, in dollars per million tokens, for each model",
     isGlobal: true,
   },
-  contextSize: count(2),
-  tailKeepSize: count(1),
-  compressionWindowSize: count(1),
-  compressionCooldownSec: count(0),
-  compressionHardLimit: count(1),
-  maxMessages: count(2),
-  keepLast: count(1),
-  offloadThreshold: tokens(1, 0.5),
-  offloadMinTokens: tokens(1, 0.1),
-  triggerTokens: tokens(0, 0.1),
-  preserveCount: count(1),
-  targetTokens: tokens(256, 0.3),
-  retryCount: count(1, 10),
-  maxContextTokens: tokens(100, 1),
-  compactionThreshold: percent,
-  criticalThreshold: percent,
+  ...ofOtherPolicies,
 };
 
 /** Every key, in the order of listings; some have no default. */
