@@ -1,5 +1,6 @@
 import { basename } from "node:path";
 import type { ListedSession } from "@espalier/engine";
+import { otherAgents } from "@espalier/interop";
 import {
   columnsOf,
   cutToColumns,
@@ -43,6 +44,21 @@ export function aroundMatch(text: string, query: string, columns: number): strin
 export function padToColumns(text: string, columns: number): string {
   return text + " ".repeat(Math.max(0, columns - columnsOf(text)));
 }
+
+/** Joins words as in a sentence: `a, b or c`. */
+export const phrase = (words: readonly string[], last: "and" | "or"): string =>
+  words.join(", ").replace(/, ([^,]*)$/, ` ${last} $1`);
+
+const titlesOf = (isConverted: boolean): string =>
+  phrase(
+    otherAgents.filter((other) => other.isConverted === isConverted).map(({ title }) => title),
+    "and",
+  );
+
+/** Titles of the agents whose sessions are imported: `Claude Code and Codex`. */
+export const IMPORTED_AGENTS = titlesOf(true);
+/** Titles of the agents whose sessions are opened where they are: `Pi`. */
+export const AGENTS_IN_PLACE = titlesOf(false);
 
 /** Minimum number of columns in which a line is wrapped. */
 const NARROWEST = 20;

@@ -1,8 +1,10 @@
 // `import`: sessions of other agents, from where those agents keep them.
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { otherAgents } from "@espalier/interop";
 import { expect, test } from "vitest";
 import { espalier, espalierJson, HEADER, said, sessionOf, stateOf, temporaryFolder } from "./espalier.ts";
+import { Scratch } from "./terminal-scratch.ts";
 
 const claudeLine = (uuid: string, parentUuid: string | null, cwd: string, message: object) => ({
   type: (message as { role: string }).role,
@@ -110,6 +112,25 @@ test("a session without a folder is not one of this folder; --all and its path i
   ]);
   const named = await espalierJson(["import", source], options);
   expect(named.value).toMatchObject({ sessionId: "claude-1", status: "unchanged" });
+});
+
+test("each agent of the table is a choice of lists, imports and the terminal's filter, and in the help", async () => {
+  const { options } = home();
+  const help = async (command: string) =>
+    (await espalier([command, "--help"], options)).stdout.replaceAll(/\s+/g, " ");
+  const [list, imports, mcp] = await Promise.all(["list", "import", "mcp"].map(help));
+  const dialog = new Scratch().keys("f").state.dialog!;
+  expect(new Set(dialog.choices.map(({ key }) => key)).size).toBe(dialog.choices.length);
+  for (const { agent, title, isConverted } of otherAgents) {
+    expect(list).toMatch(new RegExp(`--agent <name> [^)]*"${agent}"`));
+    expect(imports).toMatch(new RegExp(`sessions of other agents: .*\\b${agent},`));
+    expect(isConverted ? imports : list).toMatch(new RegExp(`by default all of .*\\b${title}\\b`));
+    expect(mcp).toMatch(
+      new RegExp(isConverted ? `do not import sessions of .*${title}` : `those of .*${title} are read`),
+    );
+    expect(dialog.choices.map((choice) => choice.title)).toContain(`of ${title}`);
+    expect(await espalierJson(["list", "--agent", agent], options)).toMatchObject({ values: [] });
+  }
 });
 
 test("several files, folders and agents are imported with one call, as a shell expands *.jsonl", async () => {

@@ -2,6 +2,7 @@
 import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createSession, openSession } from "@espalier/engine";
+import { agentNames, otherAgents } from "@espalier/interop";
 import { compaction } from "@espalier/session-tree";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
@@ -198,6 +199,14 @@ describe("a compacted session", () => {
     expect(tools.filter(({ annotations }) => !annotations?.readOnlyHint).map(({ name }) => name)).toEqual([
       "label",
     ]);
+  });
+
+  test("search the sessions of each agent of the table", async () => {
+    const { tools } = await (await connect(machine())).listTools();
+    const { description, inputSchema } = tools.find(({ name }) => name === "search_sessions")!;
+    const { agent } = inputSchema.properties as { agent: { enum: string[] } };
+    expect(agent.enum).toEqual(agentNames);
+    for (const { title } of otherAgents) expect(description).toContain(title);
   });
 });
 

@@ -327,8 +327,9 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     const server = await own.serve(built(), { found: () => "8 Claude Code sessions, 3 Codex" });
     const page = await show(server.url);
     await page.getByText("8 Claude Code sessions, 3 Codex").waitFor();
-    expect(await page.locator(".found-agents code").first().textContent()).toContain(
-      "espalier import claude-code --all",
+    expect(await page.locator(".found-agents p").last().textContent()).toBe(
+      "To import them, run espalier import claude-code --all or espalier import codex --all in a terminal. " +
+        "This list shows them as they come; the sources are only read.",
     );
   });
 

@@ -43,6 +43,7 @@ export type {
 export { fromAiSdk } from "./formats/from-ai-sdk.ts";
 export { type FormatName, type Native, type NativeBlock, nativeFor, plainJson } from "./formats/native.ts";
 export { fromOpenaiChat, fromOpenaiResponses, toOpenaiChat, toOpenaiResponses } from "./formats/openai.ts";
+export { agentNames, agentTitle, type OtherAgent, otherAgents } from "./import/agents.ts";
 export type {
   DraftOptions,
   KnownEntry,

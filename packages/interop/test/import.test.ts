@@ -1,7 +1,15 @@
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { claudeCodeImporter, codexImporter, piImporter, type SessionImporter } from "@espalier/interop";
+import {
+  agentNames,
+  agentTitle,
+  claudeCodeImporter,
+  codexImporter,
+  otherAgents,
+  piImporter,
+  type SessionImporter,
+} from "@espalier/interop";
 import { describeFound, foundSessions, importSessions, localAgents } from "@espalier/interop/node";
 import { bytesView } from "@espalier/jsonl-stream";
 import { memoryStore, referenceIssues, SessionTree } from "@espalier/session-tree";
@@ -223,6 +231,16 @@ describe("an imported source", () => {
     expect(describeFound(found.slice(1))).toBe("1 Codex session");
   });
 
+  test("is of an agent of the table, which has folders and an importer of that name, and a title", () => {
+    expect(localAgents).toMatchObject(otherAgents);
+    for (const { agent, folders, importer } of localAgents) {
+      expect(importer({ files: [], open: () => undefined }).agent).toBe(agent);
+      expect(folders({ HOME: "/home/me" }).join("\n")).toMatch(/^\/home\/me\//);
+    }
+    expect(agentNames.map(agentTitle)).toEqual(["Espalier", ...otherAgents.map(({ title }) => title)]);
+    expect(agentTitle("toString")).toBe("toString");
+  });
+
   test("is recognized by its content in any folder, and other files are reported", async () => {
     const folder = scratchFolder();
     writeLines(join(folder, "a.jsonl"), claudeLines);
@@ -265,7 +283,7 @@ describe("an imported source", () => {
     const run = (what: string) => importAll(what, scratchStore(), { env: { HOME: scratchFolder() } });
     await expect(run("/nowhere/at/all")).rejects.toMatchObject({
       code: "not-found",
-      message: expect.stringContaining("claude-code"),
+      message: expect.stringContaining(otherAgents.map(({ agent }) => agent).join(", ")),
     });
     await expect(run("codex")).rejects.toMatchObject({ code: "not-found" });
   });

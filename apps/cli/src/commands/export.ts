@@ -15,7 +15,7 @@ import { type AddCommand, sessionCommand } from "../command.ts";
 import { entryNamed } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany } from "../numbers.ts";
-import { plainLine, plainText } from "../text.ts";
+import { phrase, plainLine, plainText } from "../text.ts";
 import { exportHtml, writeExport } from "../write-export.ts";
 
 type Format = ExportFormat | NativeAgent | "html";
@@ -149,7 +149,7 @@ export const exportCommands: readonly AddCommand[] = [
       ],
     ],
     notes: `With --json and no --out the file is named after the session, in this folder. A session is never overwritten.
-claude-code, codex and pi are the session files of these agents; \`espalier continue\` writes one where the agent finds it.`,
+${phrase(nativeAgents, "and")} are the session files of these agents; \`espalier continue\` writes one where the agent finds it.`,
     examples: [
       "espalier export session.jsonl --out session.md --all",
       "espalier export session.jsonl --format markdown | less",
@@ -191,7 +191,7 @@ claude-code, codex and pi are the session files of these agents; \`espalier cont
   }),
   sessionCommand({
     usage: "continue <session>",
-    description: "continue a session in another agent: claude-code, codex or pi",
+    description: `continue a session in another agent: ${phrase(nativeAgents, "or")}`,
     options: [
       ["--in <agent>", "the agent that continues the session", nativeAgents, { isRequired: true }],
       ["--at <id>", "continue from this entry; by default from the leaf"],

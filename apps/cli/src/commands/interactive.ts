@@ -30,7 +30,7 @@ import {
   withLog,
 } from "../opening.ts";
 import { jsonLine, print, type Shell } from "../shell.ts";
-import { plainLine, plainText } from "../text.ts";
+import { AGENTS_IN_PLACE, IMPORTED_AGENTS, phrase, plainLine, plainText } from "../text.ts";
 import { VIEWER_PAGE } from "../write-export.ts";
 
 /**
@@ -236,11 +236,11 @@ export const agentCommands: readonly AddCommand[] = [
     options: [
       ["--http", "serve over HTTP on this machine alone, instead of stdin and stdout"],
       ["--port <port>", "the port for --http; by default a free one", parsePort],
-      ["--no-import", "do not import sessions of Claude Code and Codex"],
+      ["--no-import", `do not import sessions of ${IMPORTED_AGENTS}`],
     ],
     notes: `An agent starts it in the folder of its project and asks over stdin and stdout. Its tools: recall, search_sessions,
-read_entries, tree, diff_branches, rules, stats, and label, the only one that writes. Sessions of Claude Code and Codex
-are imported while it runs, those of Pi are read where they are. With --http the printed address holds a token, which lets
+read_entries, tree, diff_branches, rules, stats, and label, the only one that writes. Sessions of ${IMPORTED_AGENTS}
+are imported while it runs, those of ${AGENTS_IN_PLACE} are read where they are. With --http the printed address holds a token, which lets
 its holder read all sessions; ESPALIER_MCP_TOKEN sets it, so that the address stays.`,
     examples: [
       "claude mcp add espalier -- espalier mcp",
@@ -265,7 +265,7 @@ its holder read all sessions; ESPALIER_MCP_TOKEN sets it, so that the address st
       }
     },
   }),
-  agentCommand("install", "install recall, rules and imports in another agent: claude-code, codex or pi", [
+  agentCommand("install", `install recall, rules and imports in another agent: ${phrase(AGENTS, "or")}`, [
     "espalier install claude-code --dry-run",
     "espalier install codex",
   ]),

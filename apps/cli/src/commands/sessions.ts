@@ -16,6 +16,7 @@ import {
   searchSessions,
   type UsageTotals,
 } from "@espalier/engine";
+import { agentNames } from "@espalier/interop";
 import { describeFound, foundSessions } from "@espalier/interop/node";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { ID_LENGTH, type SessionRef, Tree } from "@espalier/session-tree";
@@ -44,6 +45,7 @@ import {
   type Shell,
 } from "../shell.ts";
 import {
+  AGENTS_IN_PLACE,
   aroundMatch,
   columnsOf,
   cutToColumns,
@@ -59,7 +61,7 @@ const FILTERS = [
   ["--since <time>", "only sessions updated since this time: 3d, 1w, 2m, 2026-11-20", parseSince],
   ["--until <time>", "only sessions not updated after this time", parseUntil],
   ["--project <folder>", "only sessions that worked in this folder or below it: its path, or just its name"],
-  ["--agent <name>", "only sessions of this agent", ["espalier", "claude-code", "codex", "pi"]],
+  ["--agent <name>", "only sessions of this agent", agentNames],
 ] as const;
 
 /** Message for a folder without session files. It names --project, because agents write sessions somewhere else. */
@@ -336,7 +338,7 @@ function* viewRepair({ file, report, entries, issues, changes, lost }: RepairRep
 export const sessionsCommands: readonly AddCommand[] = [
   command({
     usage: "list [folder]",
-    description: "list sessions, newest first: of a folder, or by default all of Espalier and Pi",
+    description: `list sessions, newest first: of a folder, or by default all of Espalier and ${AGENTS_IN_PLACE}`,
     options: [
       ...FILTERS,
       ["--sub-agents", "list sub-agents too"],

@@ -22,6 +22,7 @@ import { type Look, printStep, printWrapped, type Shell } from "../shell.ts";
 import {
   columnsOf,
   cutToColumns,
+  IMPORTED_AGENTS,
   markOfParent,
   NO_PROMPT,
   padToColumns,
@@ -280,8 +281,7 @@ const isFolder = (path: string): boolean =>
 export const transferCommands: readonly AddCommand[] = [
   command({
     usage: "import [what...]",
-    description:
-      "import sessions of other agents: claude-code, codex, pi, or their files and folders; by default all of Claude Code and Codex",
+    description: `import sessions of other agents: ${localAgents.map(({ agent }) => agent).join(", ")}, or their files and folders; by default all of ${IMPORTED_AGENTS}`,
     options: [
       ["--all", "with the name of an agent: import its sessions of all folders, not only of this one"],
       ["--no-redact", "do not remove well-known keys and tokens from the copy"],
@@ -300,7 +300,7 @@ Sources are only read. Importing again adds new entries.`,
       if (sources.length === 0)
         throw new CommandError(
           "not-found",
-          "Claude Code and Codex have no sessions on this machine; name a file or folder: `espalier import <path>`.",
+          `${IMPORTED_AGENTS} have no sessions on this machine; name a file or folder: \`espalier import <path>\`.`,
         );
       for (const source of sources) {
         const isHere = what.length > 0 && !all && localAgents.some(({ agent }) => agent === source);

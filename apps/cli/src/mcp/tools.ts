@@ -12,6 +12,7 @@ import {
   type SearchHit,
   statsOf,
 } from "@espalier/engine";
+import { agentNames, otherAgents } from "@espalier/interop";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   buildSessionContext,
@@ -95,15 +96,11 @@ const HITS_A_SESSION = 3;
 const search = tool({
   name: "search_sessions",
   title: "Search all sessions",
-  description:
-    "Finds entries by words in all recorded sessions of this machine (Claude Code, Codex, Pi, Espalier), those of this project first, the newest first. All words must be in one entry, in any order. Tells session and entry ids; read_entries reads on.",
+  description: `Finds entries by words in all recorded sessions of this machine (${[...otherAgents.map(({ title }) => title), "Espalier"].join(", ")}), those of this project first, the newest first. All words must be in one entry, in any order. Tells session and entry ids; read_entries reads on.`,
   input: z.strictObject({
     query: query.describe("Words that must all be in an entry; case does not matter."),
     session: session.describe("Search this session alone: its id, or the beginning of it."),
-    agent: z
-      .enum(["espalier", "claude-code", "codex", "pi"])
-      .optional()
-      .describe("Sessions of this agent alone."),
+    agent: z.enum(agentNames).optional().describe("Sessions of this agent alone."),
     cursor,
     max_tokens: maxTokens(1_000),
   }),

@@ -1,4 +1,4 @@
-// Separate from import-sessions.ts: each agent has a folder of its own.
+// Separate from local-agents.ts: each agent has a folder of its own.
 import { contentBlocks, type Entry, isRecord, type ParentLink } from "@espalier/session-tree";
 import {
   type DraftOptions,

@@ -12,7 +12,7 @@ import {
   nativeSessionId,
 } from "../export/export-native.ts";
 import type { ExportableSession } from "../export/source.ts";
-import { type Environment, type LocalAgent, localAgents } from "./import-sessions.ts";
+import { type Environment, type LocalAgent, localAgents } from "./local-agents.ts";
 import { findFiles } from "./sources.ts";
 
 /** Options of {@link continueSession}. */

@@ -1,5 +1,5 @@
-import { homedir } from "node:os";
-import { basename, dirname, join, resolve, sep } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { EspalierErrorCode } from "@espalier/jsonl-stream";
 import { EspalierError } from "@espalier/jsonl-stream";
@@ -8,28 +8,27 @@ import {
   compaction,
   contextOfPath,
   type Entry,
+  isRecord,
   kindOf,
   type Redact,
   Redactor,
   redactText,
   type SessionStore,
 } from "@espalier/session-tree";
-import { factsOf } from "@espalier/session-tree/node";
-import { claudeCodeImporter } from "../claude-code/importer.ts";
-import { codexImporter } from "../codex/importer.ts";
-import { THREAD_INDEX } from "../codex/rollout.ts";
-import {
-  firstLines,
-  NO_SIBLINGS,
-  type SessionDraft,
-  type SessionImporter,
-  type SiblingFiles,
-  type SourceFile,
-} from "../import/draft.ts";
+import { factsOf, makeFolder, takeFileLease, writeDerived } from "@espalier/session-tree/node";
+import type { SessionDraft, SessionImporter, SiblingFiles, SourceFile } from "../import/draft.ts";
 import { mentions } from "../import/entry.ts";
 import { type ImportIssueKind, ImportIssues } from "../import/issue.ts";
-import { piImporter } from "../pi/pi-sessions.ts";
 import { ScratchSpace } from "../scratch/space.ts";
+import {
+  agentOfFile,
+  convertedAgents,
+  type Environment,
+  inOrder,
+  type LocalAgent,
+  localAgents,
+  openOrNothing,
+} from "./local-agents.ts";
 import { type FoundFile, findFiles, SourceFiles, TemporaryFile, type UnreadablePlace } from "./sources.ts";
 import { type Destination, type ImportReport, skippedReport, writeDraft } from "./write-draft.ts";
 
@@ -53,7 +52,7 @@ export interface ImportOptions {
 }
 
 /**
- * Imports sessions of other agents: of `claude-code`, `codex` or `pi` from their own folders, or from a file or folder.
+ * Imports sessions of other agents: of an agent by its name (`claude-code`) from its own folders, or from a file or folder.
  * Yields one report per session. The import stops when the caller stops reading; written sessions stay, and the next
  * import continues.
  *
@@ -88,7 +87,7 @@ export async function* importSessions(
  * Imports the sessions of one file. A file without a session, or that cannot be read, gives a report with the status
  * `skipped`; any other error is thrown. While another process writes the same session, the file is read again.
  */
-export async function* importFile(
+async function* importFile(
   { path, importer, problem }: PlannedFile,
   files: SourceFiles,
   to: Destination,
@@ -229,25 +228,23 @@ function planPath(path: string, files: SourceFiles, scratch: ScratchSpace): Plan
  * Sorts files of one agent, at least one, and assigns the same importer to all of them. The importer can open these files,
  * and those in the sibling folders of the first one.
  */
-export function planAgent(
+function planAgent(
   agent: LocalAgent,
   found: readonly FoundFile[],
   files: SourceFiles,
   scratch: ScratchSpace,
 ): PlannedFile[] {
   // Other files of the agent are optional: an unreadable one counts as missing.
-  const near = agent
-    .siblingFolders(found[0]!.path)
-    .flatMap((place) => findFiles(place, agent.isSession))
-    .concat(found);
+  const folders = agent.siblingFolders?.(found[0]!.path) ?? [];
+  const near = folders.flatMap((place) => findFiles(place, agent.isSession)).concat(found);
   const unique = [...new Map(near.map((file) => [file.path, file])).values()];
   const siblings: SiblingFiles = {
-    files: agent.inOrder(unique).map(({ path }) => path),
+    files: inOrder(agent, unique).map(({ path }) => path),
     open: (path) => openOrNothing(path, files),
     scratch,
   };
   const importer = agent.importer(siblings);
-  return agent.inOrder(found).map(({ path }) => ({ path, importer }));
+  return inOrder(agent, found).map(({ path }) => ({ path, importer }));
 }
 
 /** Writes a summary of messages. */
@@ -292,159 +289,94 @@ async function summarizeOpaque(
   return summaries;
 }
 
-/** Environment variables, as in `process.env`. */
-export type Environment = Readonly<Record<string, string | undefined>>;
-
-/** An agent on this machine: the folders of its sessions, and its importer. */
-export interface LocalAgent {
-  readonly agent: string;
-  /** Its name for people. */
-  readonly title: string;
-  /** Returns folders with sessions, depending on the environment. They need not exist. */
-  folders(env: Environment): string[];
-  /** Returns whether a file of this name can be a session; other files are skipped. */
-  isSession(path: string): boolean;
-  /** Returns folders with other files that this one may need. */
-  siblingFolders(path: string): string[];
-  /** Sorts files so that those to which others refer come first. */
-  inOrder(files: readonly FoundFile[]): FoundFile[];
-  /** Returns the importer of this agent, with access to other files. */
-  importer(siblings: SiblingFiles): SessionImporter;
+/** Options of {@link importChanged}. */
+export interface ImportChangedOptions extends Pick<ImportOptions, "store" | "env"> {
+  /**
+   * File that records size and time of each imported file. It can be rebuilt: when it is missing or invalid, every file
+   * is read once more. A lease on it allows only one import at a time.
+   */
+  record: string;
+  /** Returns whether to import a file now. Default: every file. */
+  isWanted?: (path: string) => boolean;
+  /** Milliseconds to wait while another process imports. Default 0. */
+  waitMs?: number;
 }
 
-const homeOf = (env: Environment): string => env["HOME"] || homedir();
-const byAge = (a: FoundFile, b: FoundFile): number => a.born - b.born || (a.path < b.path ? -1 : 1);
-
-/** Claude Code: sessions in `<folder>/<session>.jsonl`, sub-agents in `<folder>/<session>/subagents`. */
-const claudeCode: LocalAgent = {
-  agent: "claude-code",
-  title: "Claude Code",
-  folders: (env) => [join(env["CLAUDE_CONFIG_DIR"] || join(homeOf(env), ".claude"), "projects")],
-  isSession: (path) => path.endsWith(".jsonl"),
-  siblingFolders: (path) => [dirname(conversationOf(path))],
-  inOrder(files) {
-    const ages = new Map(files.map(({ path, born }) => [path.replace(/\.jsonl$/, ""), born]));
-    const ageOf = (path: string) => ages.get(conversationOf(path)) ?? 0;
-    return [...files].sort((a, b) => {
-      const [first, second] = [conversationOf(a.path), conversationOf(b.path)];
-      if (first !== second) return ageOf(a.path) - ageOf(b.path) || (first < second ? -1 : 1);
-      // First a conversation, then its sub-agents in the order of their creation.
-      return Number(isSubAgent(a.path)) - Number(isSubAgent(b.path)) || byAge(a, b);
-    });
-  },
-  importer: claudeCodeImporter,
-};
-const SUBAGENTS = `${sep}subagents${sep}`;
-const isSubAgent = (path: string): boolean => path.includes(SUBAGENTS);
-
-/** Returns the path, without extension, of the conversation that a file is or belongs to. */
-function conversationOf(path: string): string {
-  const at = path.lastIndexOf(SUBAGENTS);
-  return at < 0 ? path.replace(/\.jsonl$/, "") : path.slice(0, at);
-}
-
-/** Folders of rollouts; the file with the names of threads is next to them. */
-const CODEX_FOLDERS = ["sessions", "archived_sessions"];
-
-const codex: LocalAgent = {
-  agent: "codex",
-  title: "Codex",
-  folders: (env) => {
-    const home = env["CODEX_HOME"] || join(homeOf(env), ".codex");
-    return CODEX_FOLDERS.map((folder) => join(home, folder));
-  },
-  isSession: (path) => /\.jsonl(\.zst)?$/.test(path) && basename(path) !== THREAD_INDEX,
-  siblingFolders(path) {
-    const parts = path.split(sep);
-    const at = parts.findLastIndex((part) => CODEX_FOLDERS.includes(part));
-    const home = at > 0 ? parts.slice(0, at).join(sep) : undefined;
-    const folders = home === undefined ? [dirname(path)] : CODEX_FOLDERS.map((folder) => join(home, folder));
-    return [...folders, join(home ?? dirname(path), THREAD_INDEX)];
-  },
-  // File names begin with the time, followed by ids that increase with time.
-  inOrder: (files) => [...files].sort((a, b) => (basename(a.path) < basename(b.path) ? -1 : 1)),
-  importer: codexImporter,
-};
-
-const pi: LocalAgent = {
-  agent: "pi",
-  title: "Pi",
-  folders: (env) => [
-    env["PI_CODING_AGENT_SESSION_DIR"] ||
-      join(env["PI_CODING_AGENT_DIR"] || join(homeOf(env), ".pi", "agent"), "sessions"),
-  ],
-  isSession: (path) => path.endsWith(".jsonl"),
-  siblingFolders: (path) => [dirname(path)],
-  inOrder: (files) => [...files].sort(byAge),
-  importer: piImporter,
-};
-
-/** All agents whose sessions can be imported. */
-export const localAgents: readonly LocalAgent[] = [claudeCode, codex, pi];
-
-/** Agents whose sessions have another format than this program's. */
-export const convertedAgents: readonly LocalAgent[] = [claudeCode, codex];
-
-/** Opens a file; undefined when it cannot be opened. */
-function openOrNothing(path: string, files: SourceFiles): SourceFile | undefined {
+/**
+ * Imports sessions of agents with another format whose files changed since their import, from the folders of these agents;
+ * the newest changes come first. Well-known forms of keys are removed. Unreadable files are tried again when they change. The import stops when the caller stops reading.
+ *
+ * @throws EspalierError `busy` while another process imports; errors of the store when it cannot be written
+ */
+export async function* importChanged(options: ImportChangedOptions): AsyncGenerator<ImportReport, void> {
+  const { store, record, waitMs = 0 } = options;
+  const imported = readRecord(record);
+  const changed = changedFiles(options, imported);
+  if (changed.length === 0) return;
+  makeFolder(dirname(record));
+  const lease = await takeFileLease(record, { waitMs });
+  const files = new SourceFiles();
+  const scratch = new ScratchSpace(() => new TemporaryFile());
+  const to = { store, redactor: new Redactor(redactText), scratch };
+  // Another process may have imported some of them meanwhile.
+  const done = readRecord(record);
   try {
-    return files.open(path);
+    for (const { agent, found, stamps } of changed)
+      for (const file of planAgent(agent, found, files, scratch)) {
+        const stamp = stamps.get(file.path);
+        if (stamp === undefined || done.get(file.path) === stamp) continue;
+        yield* importFile(file, files, to, {});
+        done.set(file.path, stamp);
+      }
+  } finally {
+    files.close();
+    scratch.close();
+    writeDerived(record, JSON.stringify(Object.fromEntries(done)));
+    await lease.release();
+  }
+}
+
+/** Changed files of one folder; those to which others in the folder refer are imported first. */
+interface ChangedFolder {
+  agent: LocalAgent;
+  found: FoundFile[];
+  /** Size and time of each file before it was read. */
+  stamps: Map<string, string>;
+  newest: number;
+}
+
+function changedFiles(
+  { env = process.env, isWanted = () => true }: ImportChangedOptions,
+  imported: ReadonlyMap<string, string>,
+): ChangedFolder[] {
+  const folders = new Map<string, ChangedFolder>();
+  for (const agent of convertedAgents)
+    for (const place of agent.folders(env))
+      for (const file of findFiles(place, (path) => agent.isSession(path) && isWanted(path))) {
+        const facts = factsOf(file.path);
+        if (!facts) continue;
+        const stamp = `${facts.size} ${facts.mtimeMs}`;
+        if (imported.get(file.path) === stamp) continue;
+        const key = agent.siblingFolders?.(file.path)[0] ?? dirname(file.path);
+        const folder: ChangedFolder = folders.get(key) ?? { agent, found: [], stamps: new Map(), newest: 0 };
+        folder.found.push(file);
+        folder.stamps.set(file.path, stamp);
+        folder.newest = Math.max(folder.newest, facts.mtimeMs);
+        folders.set(key, folder);
+      }
+  return [...folders.values()].sort((a, b) => b.newest - a.newest);
+}
+
+/** Returns size and time of imported files, by path; empty when the record is missing or invalid. */
+function readRecord(path: string): Map<string, string> {
+  if (!existsSync(path)) return new Map();
+  try {
+    const value: unknown = JSON.parse(readFileSync(path, "utf8"));
+    const entries = isRecord(value) ? Object.entries(value) : [];
+    return new Map(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
   } catch (error) {
-    if (error instanceof EspalierError) return undefined;
+    // An unreadable record only costs time.
+    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code !== undefined) return new Map();
     throw error;
   }
 }
-
-/**
- * Returns the agent of a session file, by the first line that an importer recognizes; that of a compressed file by its
- * name. Undefined for a file of an unknown format, and for one that cannot be opened.
- */
-export function agentOfFile(path: string, files = new SourceFiles()): LocalAgent | undefined {
-  if (path.endsWith(".zst")) return localAgents.find((agent) => agent.isSession(path));
-  const source = openOrNothing(path, files);
-  for (const { value } of source ? firstLines(source.view) : []) {
-    const agent = localAgents.find((candidate) => candidate.importer(NO_SIBLINGS).recognises(value));
-    if (agent) return agent;
-  }
-  return undefined;
-}
-
-/** Number of sessions of one agent on this machine. */
-export interface FoundSessions extends Pick<LocalAgent, "agent" | "title"> {
-  /** Number of sessions, without runs of sub-agents. */
-  sessions: number;
-}
-
-/**
- * Counts the sessions of Claude Code and Codex on this machine; Pi's are listed without an import. Files are counted by
- * their names and never opened. Runs of sub-agents, and files that continue the session of another file, are not counted. An agent without sessions is left out.
- *
- * @param env environment variables that name the folders of agents
- * @param onUnreadable receives the agent of each folder that cannot be read
- */
-export function foundSessions(
-  env: Environment = process.env,
-  onUnreadable?: (agent: string) => void,
-): FoundSessions[] {
-  return convertedAgents.flatMap(({ agent, title, folders, isSession }) => {
-    const isCounted = (path: string) =>
-      isSession(path) && !isSubAgent(path) && !PART_OF_SESSION.test(basename(path));
-    const unreadable: UnreadablePlace[] = [];
-    const files = folders(env).flatMap((folder) => findFiles(folder, isCounted, unreadable));
-    for (const _ of unreadable) onUnreadable?.(agent);
-    return files.length > 0 ? [{ agent, title, sessions: files.length }] : [];
-  });
-}
-
-/**
- * Names of files that are not separate sessions: an old run of a sub-agent, a Codex thread continued in another file.
- */
-const PART_OF_SESSION = /^agent-|^rollout-[^_]+_[\da-f-]{36}\./;
-
-/** Returns a text such as `8 Claude Code sessions, 3 Codex`; empty when none was found. */
-export const describeFound = (found: readonly FoundSessions[]): string =>
-  found
-    .map(({ title, sessions }, at) =>
-      at > 0 ? `${sessions} ${title}` : `${sessions} ${title} ${sessions === 1 ? "session" : "sessions"}`,
-    )
-    .join(", ");

@@ -23,6 +23,7 @@ import { formatChange, formatMany } from "../../numbers.ts";
 import { type SessionUse, storeInUse, withSession } from "../../opening.ts";
 import { given } from "../../options.ts";
 import type { Shell } from "../../shell.ts";
+import { IMPORTED_AGENTS } from "../../text.ts";
 import { writeExport } from "../../write-export.ts";
 import type { Question } from "../state/state.ts";
 import type { TerminalEvent } from "../state/update.ts";
@@ -189,7 +190,7 @@ export function actEffects(
 /** Notice about an import: sessions, new entries, the first place that cannot be read, the number of the others. */
 function importedMessage(entries: ReadonlyMap<string, number>, [problem, ...others]: string[]): string {
   if (entries.size === 0 && problem === undefined)
-    return "Claude Code and Codex have no sessions on this machine; `espalier import <path>` imports a file or folder.";
+    return `${IMPORTED_AGENTS} have no sessions on this machine; \`espalier import <path>\` imports a file or folder.`;
   const added = [...entries.values()].reduce((sum, count) => sum + count, 0);
   const size = `${formatMany(entries.size, "session")}, ${formatMany(added, "new entry", "new entries")}`;
   const more =

@@ -1,13 +1,14 @@
 import { rulesOn } from "@espalier/compaction";
 import { forecastNavigation, lastAct } from "@espalier/engine";
 import { cacheSentence } from "@espalier/engine/reading";
+import { nativeAgents } from "@espalier/interop";
 import { jsonText } from "@espalier/jsonl-stream";
 import { message, messageText, pathOf, promptText } from "@espalier/session-tree";
 import { actName } from "../../entry-preview.ts";
 import { given } from "../../options.ts";
 import { ACTS, type Act } from "../effects/acts.ts";
 import { line, span } from "../screen/frame.ts";
-import { CANCEL, openDialog, openField } from "../state/dialog.ts";
+import { agentChoices, CANCEL, openDialog, openField } from "../state/dialog.ts";
 import {
   type Choice,
   effect,
@@ -266,13 +267,6 @@ const exportHere = begins((state, _, entryId) => {
   );
 });
 
-/** Agents that can continue a session, and their keys. */
-const OTHER_AGENTS = [
-  ["c", "claude-code", "Claude Code"],
-  ["o", "codex", "Codex"],
-  ["p", "pi", "Pi"],
-] as const;
-
 /** Shows the id, file and folder of the session, and offers to continue it in another agent. */
 const about: ActBinding["run"] = (state, tree) => {
   const { header } = tree.view.model.tree;
@@ -282,21 +276,19 @@ const about: ActBinding["run"] = (state, tree) => {
     `file: ${tree.ref}`,
     tree.cwd === "" ? "" : `folder: ${tree.cwd}`,
   ];
-  const elsewhere = OTHER_AGENTS.map(([key, agent, title]): Choice => {
-    const run: Choice["run"] = (closed) =>
-      begin(closed, `writing a session of ${title}`, { type: "continue", entryId: entryId!, agent });
-    return { key, title: `continue from this entry in ${title}`, run };
-  });
   const copyIt: Choice = {
     key: "y",
     title: "copy the id",
     run: (closed) => effect(closed, { type: "copy", text: header!.id, what: header!.id }),
   };
-  return openDialog(state, "This session", facts, [
-    ...(header?.id ? [copyIt] : []),
-    ...(entryId === undefined ? [] : elsewhere),
-    { ...CANCEL, title: "close" },
-  ]);
+  const close: Choice = { ...CANCEL, title: "close" };
+  const agents = entryId === undefined ? [] : nativeAgents;
+  const elsewhere = agentChoices(agents, [copyIt, close], (agent, title) => ({
+    title: `continue from this entry in ${title}`,
+    run: (closed) =>
+      begin(closed, `writing a session of ${title}`, { type: "continue", entryId: entryId!, agent }),
+  }));
+  return openDialog(state, "This session", facts, [...(header?.id ? [copyIt] : []), ...elsewhere, close]);
 };
 
 /** Shows the command that continues a session in another agent, after the agent's file was written. */

@@ -1,10 +1,11 @@
+import { otherAgents } from "@espalier/interop";
 import { InvalidArgumentError } from "commander";
 import { wrapText } from "../../markdown/markdown.ts";
 import { parseSince, parseUntil } from "../../numbers.ts";
 import { given } from "../../options.ts";
 import { projectOf } from "../../text.ts";
 import { EMPTY, type Line, line, span } from "../screen/frame.ts";
-import { openDialog, openField } from "../state/dialog.ts";
+import { agentChoices, openDialog, openField } from "../state/dialog.ts";
 import {
   type Choice,
   effect,
@@ -89,23 +90,21 @@ function askFilter(state: TerminalState, sessions: SessionsState): TerminalState
           (asked, text) => set(asked, { project: text.trim() || undefined }),
         ),
     },
-    ...AGENTS.map(([key, agent, title]): Choice => {
-      return { key, title: `of ${title}`, run: (closed) => set(closed, { agent }) };
-    }),
-    { key: "x", title: "all", run: (closed) => listAgain(closed, { ...closed.sessions, filter: {} }) },
   ];
+  const all: Choice = {
+    key: "x",
+    title: "all",
+    run: (closed) => listAgain(closed, { ...closed.sessions, filter: {} }),
+  };
+  const agents = [...otherAgents.map(({ agent }) => agent), "espalier"];
+  const ofAgents = agentChoices(agents, [...choices, all], (agent, title) => ({
+    title: `of ${title}`,
+    run: (closed) => set(closed, { agent }),
+  }));
   const words = filterWords(filter);
   const body = words.length > 0 ? `Now: ${words.join(", ")}.` : "";
-  return openDialog(state, "Show only sessions", body, choices);
+  return openDialog(state, "Show only sessions", body, [...choices, ...ofAgents, all]);
 }
-
-/** Keys of agents in the filter. */
-const AGENTS = [
-  ["c", "claude-code", "Claude Code"],
-  ["o", "codex", "Codex"],
-  ["i", "pi", "Pi"],
-  ["e", "espalier", "Espalier"],
-] as const;
 
 export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
   ...movingBindings<SessionsState>(

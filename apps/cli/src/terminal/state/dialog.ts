@@ -1,3 +1,4 @@
+import { agentTitle } from "@espalier/interop";
 import { wrapText } from "../../markdown/markdown.ts";
 import { plainLine } from "../../text.ts";
 import { EMPTY, fitLine, fitLines, type Line, line, selectLine, span } from "../screen/frame.ts";
@@ -21,6 +22,28 @@ export function openDialog(
 
 /** The choice that changes nothing. */
 export const CANCEL: Choice = { key: "n", title: "cancel", run: (closed) => closed };
+
+const LETTERS = "abcdefghijklmnopqrstuvwxyz";
+
+/**
+ * Makes a choice for each agent. Its key is the first letter of the agent's title that is free.
+ *
+ * @param others the other choices of the dialog
+ */
+export function agentChoices<Name extends string>(
+  agents: readonly Name[],
+  others: readonly Choice[],
+  choiceOf: (agent: Name, title: string) => Omit<Choice, "key">,
+): Choice[] {
+  const taken = new Set([...others.map(({ key }) => key), ...Object.keys(STEPS)]);
+  return agents.map((agent) => {
+    const title = agentTitle(agent);
+    const letters = [...title.toLowerCase(), ...LETTERS];
+    const key = letters.find((letter) => LETTERS.includes(letter) && !taken.has(letter)) ?? "";
+    taken.add(key);
+    return { key, ...choiceOf(agent, title) };
+  });
+}
 
 /** Wraps a sentence; empty for an empty text. */
 export const paragraph = (text: string, columns: number): Line[] =>

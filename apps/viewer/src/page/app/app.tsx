@@ -1,3 +1,4 @@
+import { agentTitle, otherAgents } from "@espalier/interop";
 import { projectName } from "@espalier/session-tree";
 import { type ComponentChildren, render } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -161,15 +162,6 @@ function SessionList({ source, address }: { source: PageSource; address: Address
   );
 }
 
-const AGENTS: Readonly<Record<string, string>> = {
-  "claude-code": "Claude Code",
-  codex: "Codex",
-  pi: "Pi",
-  espalier: "Espalier",
-};
-
-const agentName = (agent: string): string => (Object.hasOwn(AGENTS, agent) ? AGENTS[agent]! : agent);
-
 const titleOf = ({ name, firstMessage }: ShownSession): string => name || firstMessage || "No prompt yet";
 
 /** Time of the last entry; if no entry has a time, of the last write. */
@@ -233,7 +225,7 @@ function SessionLine({ session, find = "", children }: SessionLineProps) {
         <time dateTime={time} title={formatTime(time)}>
           {formatWhen(time)}
         </time>
-        {agent !== "" && agent !== "espalier" && <span>{agentName(agent)}</span>}
+        {agent !== "" && agent !== "espalier" && <span>{agentTitle(agent)}</span>}
         {cwd !== "" && <bdi title={cwd}>{projectName(cwd)}</bdi>}
         {parent?.kind === "fork" && <span title={`Forked from ${parent.sessionId}`}>fork</span>}
         {children ?? <span>{formatBytes(bytes)}</span>}
@@ -279,7 +271,7 @@ function Filters({ sessions, choice, choose }: FiltersProps) {
   );
   const filters: [name: "days" | "agent" | "project", label: string, all: string, values: FilterValues][] = [
     ["days", "Time", "any time", AGES],
-    ["agent", "Agent", "all agents", agents.map((agent) => [agent, agentName(agent)])],
+    ["agent", "Agent", "all agents", agents.map((agent) => [agent, agentTitle(agent)])],
     ["project", "Project", "all projects", projects.map((cwd) => [cwd, nameAmong(projects, cwd)])],
   ];
   return (
@@ -311,6 +303,8 @@ const distinct = (values: readonly string[]): string[] =>
 const nameAmong = (projects: readonly string[], cwd: string): string =>
   projects.filter((other) => projectName(other) === projectName(cwd)).length > 1 ? cwd : projectName(cwd);
 
+const CONVERTED = otherAgents.filter(({ isConverted }) => isConverted);
+
 /** An empty list. It names the sessions of other agents that can be imported. */
 function NoSession({ source }: { source: PageSource }) {
   const { answer } = useAnswer(
@@ -325,9 +319,14 @@ function NoSession({ source }: { source: PageSource }) {
         There are no sessions here yet. On this machine there are <b>{found}</b>.
       </p>
       <p>
-        To import them, run <code>espalier import claude-code --all</code> or{" "}
-        <code>espalier import codex --all</code> in a terminal. This list shows them as they come; the sources
-        are only read.
+        To import them, run{" "}
+        {CONVERTED.map(({ agent }, at) => (
+          <span key={agent}>
+            {at > 0 && " or "}
+            <code>espalier import {agent} --all</code>
+          </span>
+        ))}{" "}
+        in a terminal. This list shows them as they come; the sources are only read.
       </p>
     </div>
   );
