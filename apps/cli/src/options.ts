@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { STORE_SCHEMES } from "@espalier/engine";
 import { Option } from "commander";
 
 /** Choices of an option, or a parser. `before` is the parser's result for the same option earlier in the line. */
@@ -75,7 +76,7 @@ export const globalOptions = [
   // An address may contain a password, so it is never printed.
   [
     "--store <address>",
-    "store of the sessions: postgres://… instead of files",
+    `store of the sessions: ${STORE_SCHEMES.map((scheme) => `${scheme}…`).join(", ")} instead of files`,
     undefined,
     { env: "ESPALIER_STORE" },
   ],

@@ -163,6 +163,7 @@ export {
   type OpenStore,
   openStore,
   runsBelow,
+  STORE_SCHEMES,
   type StoreMigration,
   type SubAgentRun,
   subAgentsOf,

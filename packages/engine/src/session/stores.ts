@@ -31,16 +31,30 @@ export interface StoreMigration {
   warnings: string[];
 }
 
+/** Databases that store sessions. The code of each is loaded only when needed. */
+const DATABASES = [
+  {
+    scheme: "postgres://",
+    pattern: /^postgres(ql)?:\/\//i,
+    async load() {
+      const { openPostgresStore, migratePostgres } = await import("@espalier/store-postgres");
+      return { open: openPostgresStore, migrate: migratePostgres };
+    },
+  },
+];
+
+/** Beginnings of the addresses of databases. */
+export const STORE_SCHEMES: readonly string[] = DATABASES.map(({ scheme }) => scheme);
+
 /**
  * Opens the store of an address: `postgres://user@host/database?namespace=team` for a database; a path is a
- * folder used as `~/.espalier`. The code for databases is loaded only when needed.
+ * folder used as `~/.espalier`.
  *
  * @throws EspalierError `address`
  */
 export async function openStore(address: string): Promise<OpenStore> {
-  if (!isDatabase(address)) return { ...fileStore({ home: address }), close: async () => undefined };
-  const { openPostgresStore } = await import("@espalier/store-postgres");
-  return openPostgresStore(address);
+  const database = await databaseAt(address);
+  return database?.open(address) ?? { ...fileStore({ home: address }), close: async () => undefined };
 }
 
 /**
@@ -49,23 +63,24 @@ export async function openStore(address: string): Promise<OpenStore> {
  * @throws EspalierError `address`; errors of the database
  */
 export async function migrateStore(address: string): Promise<StoreMigration> {
-  if (!isDatabase(address)) return { place: address, version: 0, applied: [], warnings: [] };
-  const { migratePostgres } = await import("@espalier/store-postgres");
-  return migratePostgres(address);
+  const database = await databaseAt(address);
+  return database?.migrate(address) ?? { place: address, version: 0, applied: [], warnings: [] };
 }
 
 /**
- * Returns whether an address is that of a database (true) or a path (false), without loading the code for databases.
- * Throws `address` for any other URL. The message names only its scheme, because a URL can contain a password.
+ * Loads the database of an address; undefined for a path. Throws `address` for any other URL. The message names only
+ * its scheme, because a URL can contain a password.
  */
-function isDatabase(address: string): boolean {
-  if (/^postgres(ql)?:\/\//i.test(address)) return true;
+async function databaseAt(address: string) {
+  const database = DATABASES.find(({ pattern }) => pattern.test(address));
+  if (database) return database.load();
   // One letter is a drive of Windows.
   const [kind] = /^[a-z][a-z0-9+.-]+:/i.exec(address) ?? [];
-  if (kind === undefined) return false;
+  if (kind === undefined) return undefined;
+  const addresses = STORE_SCHEMES.map((scheme) => `${scheme}user@host/database`).join(", ");
   throw new EspalierError(
     "address",
-    `No store has an address that begins with ${kind}; give postgres://user@host/database, or a folder (write ./ before its name).`,
+    `No store has an address that begins with ${kind}; give ${addresses}, or a folder (write ./ before its name).`,
   );
 }
 
