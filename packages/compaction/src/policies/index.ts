@@ -77,19 +77,14 @@ export {
   offloadReference,
   restoreOffloadedContent,
 } from "./offload-storage.ts";
-export type { PrunedHistory, SummaryGeneratorOptions } from "./pressure.ts";
+export type { PrunedHistory } from "./pressure.ts";
 export {
-  type CompactionResult,
   CompactionTrigger,
   DEFAULT_PRESSURE_SETTINGS,
   HistoryPruner,
   type PressureLevel,
   type PressureSettings,
   pressure,
-  SessionCompactor,
-  type SessionCompactorOptions,
-  type SessionManager,
-  SummaryGenerator,
   TokenCounter,
 } from "./pressure.ts";
 export {
@@ -103,6 +98,14 @@ export {
   SUMMARIES_ARE_FOR_REFERENCE,
   summaryNote,
 } from "./query-history.ts";
+export type { SummaryGeneratorOptions } from "./session-compactor.ts";
+export {
+  type CompactionResult,
+  SessionCompactor,
+  type SessionCompactorOptions,
+  type SessionManager,
+  SummaryGenerator,
+} from "./session-compactor.ts";
 export type { ConsolidatedSession } from "./sliding-window.ts";
 export {
   countMessages,
