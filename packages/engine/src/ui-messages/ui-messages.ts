@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { type AiSdkReasoning, nativeFor, reasoningParts } from "@espalier/interop";
+import { type AiSdkReasoning, fromAiSdk, nativeFor, reasoningParts } from "@espalier/interop";
 import {
   type ContentBlock,
   contentBlocks,
@@ -16,7 +16,8 @@ import {
   type ToolResultMessage,
   tipRows,
 } from "@espalier/session-tree";
-import type { UIMessage } from "ai";
+import type { ToolSet, UIMessage } from "ai";
+import { loadAiSdk } from "../providers/ai-sdk.ts";
 import type { Session } from "../session/session.ts";
 
 /**
@@ -385,4 +386,28 @@ function withOutput(parts: readonly Part[], { toolCallId, output }: Fields): Par
         ? { state: "output-error", errorText: typeof value === "string" ? value : JSON.stringify(value) }
         : { state: "output-available", output: type === "content" ? { type, value } : value };
   return parts.with(at, { ...part, ...changed });
+}
+
+/** Converts parts of one UI message to messages of the session, by the SDK's own conversion. */
+export async function storedParts(
+  parts: readonly Part[],
+  role: "user" | "assistant",
+  { model, tools }: { model: { provider: string; modelId: string }; tools?: ToolSet | undefined },
+): Promise<StoredMessage[]> {
+  const { convertToModelMessages } = await loadAiSdk();
+  const given = [{ role, parts: parts.map(withoutPreliminary) }] as unknown as UIMessage[];
+  const messages = await convertToModelMessages(given, tools ? { tools } : {});
+  const stored = fromAiSdk(messages, { model, timestamp: Date.now() }).messages;
+  const last = stored.at(-1);
+  const isCut = parts.findLast(isSaid)?.["state"] === "streaming";
+  return last?.role === "assistant" && isCut
+    ? [...stored.slice(0, -1), { ...last, stopReason: "aborted" }]
+    : stored;
+}
+
+/** Returns a call without its preliminary output, and any other part unchanged. */
+function withoutPreliminary(part: Part): Part {
+  if (isFinal(part) || part["preliminary"] !== true) return part;
+  const { output: _output, preliminary: _preliminary, ...call } = part;
+  return { ...call, state: "input-available" } as Part;
 }

@@ -34,6 +34,7 @@ import {
   type PlainMessage,
   patchBetween,
   type SaidMessage,
+  storedParts,
   UI,
   type UiPatch,
   uiMessages,
@@ -363,6 +364,8 @@ function knownIn(said: readonly SaidMessage[], wanted: readonly PlainMessage[]):
 function drafting(session: Session, said: readonly SaidMessage[], parentId: string | null, options: Saving) {
   const { isFromClient, tools } = options;
   const model = options.model ?? session.context.model ?? { provider: "unknown", modelId: "unknown" };
+  const converted = (parts: readonly Part[], role: "user" | "assistant" = "assistant") =>
+    storedParts(parts, role, { model, tools });
   const conversation = new Conversation(said);
   const drafts: NewEntry[] = [];
   const ids = new Set<string>();
@@ -440,22 +443,6 @@ function drafting(session: Session, said: readonly SaidMessage[], parentId: stri
     return [{ role, content: [], provider, model: modelId, stopReason: "stop", timestamp }];
   }
 
-  /** Converts parts of one message to messages of the session, by the SDK's own conversion. */
-  async function converted(
-    parts: readonly Part[],
-    role: "user" | "assistant" = "assistant",
-  ): Promise<StoredMessage[]> {
-    const { convertToModelMessages } = await loadAiSdk();
-    const given = [{ role, parts: parts.map(withoutPreliminary) }] as unknown as UIMessage[];
-    const messages = await convertToModelMessages(given, tools ? { tools } : {});
-    const stored = fromAiSdk(messages, { model, timestamp: Date.now() }).messages;
-    const last = stored.at(-1);
-    const isCut = parts.findLast(isSaid)?.["state"] === "streaming";
-    return last?.role === "assistant" && isCut
-      ? [...stored.slice(0, -1), { ...last, stopReason: "aborted" }]
-      : stored;
-  }
-
   function add(stored: StoredMessage, id: string): void {
     const draft = { ...message.of({ message: stored }), id };
     ids.add(id);
@@ -487,10 +474,3 @@ function withUi(draft: NewEntry, patch: UiPatch): NewEntry {
 
 /** Ids that an entry can have: at most 64 letters, digits, `_` and `-`, the first one a letter or digit. */
 const FREE_ID = /^[A-Za-z0-9][\w-]{0,63}$/;
-
-/** Returns a call without its preliminary output, and any other part unchanged. */
-function withoutPreliminary(part: Part): Part {
-  if (isFinal(part) || part["preliminary"] !== true) return part;
-  const { output: _output, preliminary: _preliminary, ...call } = part;
-  return { ...call, state: "input-available" } as Part;
-}
