@@ -42,6 +42,7 @@ import type {
   StoreListOptions,
 } from "./store.ts";
 import { type UpgradedLog, upgradeLog } from "./upgrade.ts";
+import { Turns } from "./write-queue.ts";
 
 /** Options of a file store. */
 export interface FileStoreOptions {
@@ -78,7 +79,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
       refuseLinksBelow(path, roots);
       makeFolder(dirname(path), calls);
       const make = () => FileLog.create(path, header, lines, calls);
-      return atOnce(() => (ref === undefined ? ids.create(parsed.id, path, make) : make()));
+      return creations.take(() => (ref === undefined ? ids.create(parsed.id, path, make) : make()));
     },
     async open(ref, mode): Promise<SessionLog> {
       const path = find(ref);
@@ -136,24 +137,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
 /** Maximum number of sessions created at once. Each holds a descriptor while it waits for the disk. */
 const MADE_AT_ONCE = 256;
 
-const atOnce = limited(MADE_AT_ONCE);
-
-/** Returns a function that runs at most `limit` acts at the same time. The others wait in the order of their calls. */
-function limited(limit: number): <Result>(act: () => Promise<Result>) => Promise<Result> {
-  let running = 0;
-  const waiting: (() => void)[] = [];
-  return async (act) => {
-    if (running < limit) running += 1;
-    else await new Promise<void>((resolve) => waiting.push(resolve));
-    try {
-      return await act();
-    } finally {
-      const next = waiting.shift();
-      if (next) next();
-      else running -= 1;
-    }
-  };
-}
+const creations = new Turns(MADE_AT_ONCE);
 
 /** Files that this process is creating, until their names are on disk. */
 const making = new Map<string, Promise<unknown>>();

@@ -1,16 +1,32 @@
-// Separate from session-tree.ts: it orders writes and knows no entries.
 import { EspalierError, jsonText } from "@espalier/jsonl-stream";
 
-/** Runs pieces of work one at a time, in the order of their calls. A failure does not stop the next piece. */
+/** Runs pieces of work in the order of their calls, some at a time (default 1). A failure does not stop the others. */
 export class Turns {
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #waiting: (() => void)[] = [];
+  #free: number;
 
-  /** Runs `work` when all earlier pieces have ended; returns its result, or throws its error. */
-  take<Result>(work: () => Promise<Result>): Promise<Result> {
-    const turn = this.#last.then(work);
-    // The caller receives the failure. The next piece of work only waits for the end.
-    this.#last = turn.catch(() => undefined);
-    return turn;
+  constructor(atOnce = 1) {
+    this.#free = atOnce;
+  }
+
+  /** Runs `work` in its turn, and not during this call; returns its result, or throws its error. */
+  async take<Result>(work: () => Promise<Result>): Promise<Result> {
+    const turn = new Promise<void>((resolve) => this.#waiting.push(resolve));
+    this.#begin();
+    await turn;
+    try {
+      return await work();
+    } finally {
+      this.#free++;
+      this.#begin();
+    }
+  }
+
+  #begin(): void {
+    const next = this.#free > 0 ? this.#waiting.shift() : undefined;
+    if (!next) return;
+    this.#free--;
+    next();
   }
 }
 
