@@ -34,7 +34,7 @@ export interface LocalAgent extends OtherAgent {
   isPart?(path: string): boolean;
 }
 
-/** What an importer adds to its line of the table of agents. */
+/** Fields that an importer adds to its line of the table of agents. */
 type Places = Omit<LocalAgent, keyof OtherAgent>;
 
 const homeOf = (env: Environment): string => env["HOME"] || homedir();
