@@ -41,6 +41,7 @@ export type PolicyName = keyof typeof POLICIES;
 
 /** Settings of all policies together, each optional. */
 export interface PolicySettings extends AcceptedByEvery {}
+// Inferred from the parameters of several functions, a type is the intersection of the parameters.
 type AcceptedByEvery = Maker extends (settings: infer Settings) => Policy ? NonNullable<Settings> : never;
 type Maker = (typeof POLICIES)[PolicyName]["make"];
 
