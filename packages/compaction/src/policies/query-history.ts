@@ -103,25 +103,25 @@ function contentOf(entry: Entry): { role: string; text: string } | undefined {
   return messages[0] && text !== "" ? { role: messages[0].role, text } : undefined;
 }
 
-/** Tool with which a model reads the messages that summaries replace. */
-export const queryHistoryTool = {
-  name: "query_history",
-  description:
-    "Finds original messages of this conversation, also those that only a summary stands for and those of other branches. Give words, a range of entry ids, or both. Each result names its entry id and says whether it is summarised (covered) and whether it is on the current branch.",
-  parameters: {
-    type: "object",
-    properties: {
-      query: { type: "string", description: "Words that must all stand in a message; case does not matter." },
-      from: { type: "string", description: "Entry id: the first message of a range." },
-      to: {
-        type: "string",
-        description: "Entry id: the last message of a range; the newest message where it is left out.",
-      },
-      limit: { type: "integer", minimum: 1, maximum: 50, description: "Results at most; default 10." },
+// Constants, because a bundler keeps what is taken out of an object, even for a page that never uses the tool.
+const name = "query_history";
+const description =
+  "Finds original messages of this conversation, also those that only a summary stands for and those of other branches. Give words, a range of entry ids, or both. Each result names its entry id and says whether it is summarised (covered) and whether it is on the current branch.";
+const parameters = {
+  type: "object",
+  properties: {
+    query: { type: "string", description: "Words that must all stand in a message; case does not matter." },
+    from: { type: "string", description: "Entry id: the first message of a range." },
+    to: {
+      type: "string",
+      description: "Entry id: the last message of a range; the newest message where it is left out.",
     },
+    limit: { type: "integer", minimum: 1, maximum: 50, description: "Results at most; default 10." },
   },
-} as const satisfies ToolDefinition;
-const { name, description, parameters } = queryHistoryTool;
+} as const;
+
+/** Tool with which a model reads the messages that summaries replace. */
+export const queryHistoryTool = { name, description, parameters } as const satisfies ToolDefinition;
 
 /** The same tool in the format of Anthropic's Messages API. */
 export const queryHistoryAnthropicTool = { name, description, input_schema: parameters } as const;
