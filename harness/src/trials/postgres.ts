@@ -33,7 +33,7 @@ export const postgres: Harness = {
     }
   },
 
-  /** `<address> <session> <name> <from> <count>`: appends the entries `<name>-<n>`, one under the other, and says each number. */
+  /** `<address> <session> <name> <from> <count>`: appends a chain of entries `<name>-<n>`, and says each number. */
   async child([address, ref, name, from, count]) {
     const store = openPostgresStore(address!, { reconnectMs: 60_000 });
     const log = await store.open({ file: ref! }, "write");

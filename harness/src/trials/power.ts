@@ -7,7 +7,7 @@ import { type Harness, SeededRandom } from "../harness.ts";
 import { judgeAfterOutage } from "../judge.ts";
 import { headerOf, note, passingCalls } from "../stores.ts";
 
-/** The power goes at a random call of a simulated disk; what was not synced may be there, in part, as NUL bytes, or not at all. */
+/** The power fails at a random call of a simulated disk. Data without a sync can be whole, a part, NUL bytes, or lost. */
 export const power: Harness = {
   async run({ folder, seed, isShort, count }, findings) {
     for (let round = 0; round < (count ?? (isShort ? 20 : 200)); round += 1) {

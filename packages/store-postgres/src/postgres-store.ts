@@ -148,8 +148,8 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
 
 /**
  * Opens a store for one namespace of the database at an address:
- * `postgres://user:password@host:5432/database?namespace=team&sslmode=verify-full`. Connections are opened when a call needs one; `close`
- * ends them.
+ * `postgres://user:password@host:5432/database?namespace=team&sslmode=verify-full`. Connections are opened when a call
+ * needs one; `close` ends them.
  *
  * @throws EspalierError `address`
  */

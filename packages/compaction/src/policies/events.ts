@@ -1,4 +1,4 @@
-// Separate from session-compactor.ts: these types are published (origins 004).
+// Separate from session-compactor.ts: these names are published (origins 004).
 /** Types of published events (origins 004). */
 export const EventType = {
   /** Progress of an operation: `{message}`. */

@@ -1,4 +1,3 @@
-// Separate from ui-turn.ts: it is a door of its own and loads the AI SDK.
 // Provider value for any model of the AI SDK.
 import { fromAiSdk, toAiSdk } from "@espalier/interop";
 import { EspalierError } from "@espalier/jsonl-stream";

@@ -1,4 +1,4 @@
-// Separate from session.ts: a request is prepared and never written.
+// Separate from session.ts: the steps before a request are one noun; the class only names them.
 import { readSpan, tokenBudget, trustedTokens, waitingItem } from "@espalier/compaction";
 import { summaryNote } from "@espalier/compaction/policies";
 import { EspalierError, jsonText } from "@espalier/jsonl-stream";

@@ -459,7 +459,7 @@ export class Session extends SessionTree {
     return [...this.extensionMembers.commands.values()];
   }
 
-  /** Runs a command that an extension registered, and waits for the work it started. Throws `unknown-command`, `command-failed`. */
+  /** Runs a command of an extension, and waits for the work it started. Throws `unknown-command`, `command-failed`. */
   runCommand(name: string, args = "", signal?: AbortSignal): Promise<void> {
     return runCommand(this, name, args, signal);
   }

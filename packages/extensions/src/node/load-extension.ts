@@ -24,10 +24,10 @@ export interface LoadExtensionOptions {
 
 /**
  * Loads a TypeScript or JavaScript module and its imports, as they are on disk now. Returns its default export, for
- * `ExtensionHost.register`. Loading runs code: the caller
- * decides before whether the file is trusted. Throws `ExtensionError` with the file as owner: `not-found` (also for a
- * folder), `syntax-error`, `foreign-package`, `load-failed` (also for an invalid `timeoutMs`), `load-timed-out`,
- * `no-default-export` (also when the default export is not a function).
+ * `ExtensionHost.register`. Loading runs code: the caller decides before whether the file is trusted. Throws
+ * `ExtensionError` with the file as owner: `not-found` (also for a folder), `syntax-error`, `foreign-package`,
+ * `load-failed` (also for an invalid `timeoutMs`), `load-timed-out`, `no-default-export` (also when the default export is
+ * not a function).
  */
 export async function loadExtension(
   file: string,

@@ -303,8 +303,9 @@ export interface ImportChangedOptions extends Pick<ImportOptions, "store" | "env
 }
 
 /**
- * Imports sessions of agents with another format whose files changed since their import, from the folders of these agents;
- * the newest changes come first. Well-known forms of keys are removed. Unreadable files are tried again when they change. The import stops when the caller stops reading.
+ * Imports sessions of agents with another format whose files changed since their import, from the folders of these
+ * agents; the newest changes come first. Well-known forms of keys are removed. Unreadable files are tried again when they
+ * change. The import stops when the caller stops reading.
  *
  * @throws EspalierError `busy` while another process imports; errors of the store when it cannot be written
  */

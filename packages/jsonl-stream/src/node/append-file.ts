@@ -277,8 +277,8 @@ const BLOCK = 1 << 16;
 const SAMPLE = 512;
 
 /**
- * Milliseconds after an append of this process. Later, a file that has not grown is compared with the samples, because the time of
- * its last write is not known.
+ * Milliseconds after an append of this process. Later, a file that has not grown is compared with the samples, because
+ * the time of its last write is not known.
  */
 const QUIET_MS = 1;
 

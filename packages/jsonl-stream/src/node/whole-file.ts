@@ -172,9 +172,9 @@ export interface ReplaceWholeOptions {
 
 /**
  * Replaces a file as a whole and keeps the original under another name. Writes the new file, with the permissions of
- * the original, under a temporary name, reads it back and syncs it, links the original to `keepAs`, renames the new file over the original, and syncs the
- * folder. When it throws, the original still has its name, and maybe also the second one. Only if the last sync fails,
- * the new file is in place.
+ * the original, under a temporary name, reads it back and syncs it, links the original to `keepAs`, renames the new file
+ * over the original, and syncs the folder. When it throws, the original still has its name, and maybe also the second
+ * one. Only if the last sync fails, the new file is in place.
  *
  * The last check of the original and the rename are two calls. Callers must ensure that no two replacements run at
  * once.

@@ -270,7 +270,7 @@ export class SessionTree {
     });
   }
 
-  /** Number and bytes of entries that are kept because writing fails; see `onFailure`. A drafting function counts as 1 until it runs. */
+  /** Entries kept because writing fails, and their bytes; see `onFailure`. A drafting function is 1 until it runs. */
   get queued(): { entries: number; bytes: number } {
     return this.#queue.queued;
   }

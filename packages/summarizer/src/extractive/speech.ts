@@ -23,7 +23,7 @@ const sentencesOf = (line: string) =>
     .map((part) => part.trim())
     .filter((sentence) => sentence !== "");
 
-/** A ruled line, with or without a title, such as the frame that an agent draws around a text: "★ Insight ─────". */
+/** A ruled line, with or without a title, such as a frame around a text of an agent: "★ Insight ─────". */
 const RULE = /^\s*[-=*_]{3,}\s*$|[─━═]{5,}/;
 
 /** A heading, or a line that is only emphasized. */

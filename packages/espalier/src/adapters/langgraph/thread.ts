@@ -1,6 +1,6 @@
-// Separate from langgraph.ts: this file imports nothing of LangGraph.
-// A thread of LangGraph in a session: its checkpoints and writes, their values, and the messages on each path. This file has
-// the format of the entries; the saver has the calls of the host.
+// Separate from langgraph.ts: of LangGraph this file imports only types.
+// A thread of LangGraph in a session: its checkpoints and writes, their values, and the messages on each path.
+// This file has the format of the entries; the saver has the calls of the host.
 import { isDeepStrictEqual } from "node:util";
 import { isRecord } from "@espalier/session-tree";
 import type { Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";

@@ -1,4 +1,4 @@
-// Separate from pi.ts: it is the only part that touches disks.
+// Separate from pi.ts: a folder of sessions is one noun, a session another.
 // Pi's sessions on disk: folders, lists, and files that are appended to synchronously.
 import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";

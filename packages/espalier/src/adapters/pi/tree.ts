@@ -1,4 +1,4 @@
-// Separate from pi.ts: it only reads.
+// Separate from pi.ts: it writes nothing.
 // The reading half of Pi's `SessionManager`: entries, paths, labels, contexts, the leaf.
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
