@@ -348,7 +348,8 @@ async function summarizedBy(
     ...(instructions ? { customInstructions: instructions } : {}),
     ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   });
-  const { summary, prose: _, source, model, usage, attempts, ...details } = result;
+  const { summary, source, model, usage, attempts, omitted, readFiles, modifiedFiles, missingSections } =
+    result;
   return {
     summary,
     firstKeptEntryId: plan.firstKeptEntryId ?? compactionId,
@@ -356,7 +357,8 @@ async function summarizedBy(
     model,
     usage,
     tokensBefore: plan.tokensBefore,
-    details,
+    // Named one by one, because they are stored: a new field of the result must not get into files by itself.
+    details: { omitted, readFiles, modifiedFiles, ...(missingSections ? { missingSections } : {}) },
     fromHook: false,
     attempts,
   };

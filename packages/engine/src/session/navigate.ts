@@ -426,7 +426,7 @@ async function summarizeBranch(
     .filter((text) => text && text !== replacing)
     .join("\n\n");
   const started = Date.now();
-  const { summary, usage, omitted, sources, dropped, ...made } = await generateBranchSummary(plan.entries, {
+  const result = await generateBranchSummary(plan.entries, {
     summarizer: summarizerChain(session, named ?? EXTRACTIVE, { fallback, concurrency, signal }),
     signal,
     concurrency,
@@ -439,11 +439,17 @@ async function summarizeBranch(
     ...(replacing ? { replaceInstructions: replacing } : {}),
     ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   });
+  const { summary, usage, readFiles, modifiedFiles, source, model, omitted, sources, dropped } = result;
+  const { missingSections } = result;
   const details = {
-    ...made,
+    readFiles,
+    modifiedFiles,
+    source,
+    model,
     ...recorded,
     durationMs: Date.now() - started,
     omitted: omittedEntries(omitted, sources, dropped) ?? null,
+    ...(missingSections ? { missingSections } : {}),
   };
   return { summary, details, ...(usage ? { usage } : {}) };
 }
