@@ -323,6 +323,36 @@ describe("other facts about a session", () => {
     expect(gistAt(tree, 0).text).toBe("1. Go (none)");
   });
 
+  test("every kind of the format that is no message draws its own line", () => {
+    const usage = { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 };
+    const lines: Record<string, [fields: object, line: string]> = {
+      compaction: [{ summary: "## Goal\nMoss", firstKeptEntryId: "m", tokensBefore: 9 }, "Moss"],
+      branch_summary: [{ summary: "## Goal\nFern", fromId: "m" }, "Fern"],
+      custom_message: [{ customType: "a", content: "Water it.", display: true }, "Water it."],
+      context_edit: [{ targetId: "m", replacement: null }, "leaves out m"],
+      model_change: [{ provider: "p", modelId: "m1" }, "p/m1"],
+      thinking_level_change: [{ thinkingLevel: "high" }, "high"],
+      custom: [{ customType: "a.state", data: 1 }, "a.state 1"],
+      label: [{ targetId: "m", label: "good" }, "m: good"],
+      session_info: [{ name: "Garden" }, "Garden"],
+      usage: [{ kind: "compaction", provider: "p", model: "m1", usage }, "compaction p m1"],
+      leaf: [{ targetId: "m" }, "to m"],
+    };
+    const types = entryKinds.flatMap(({ type }) => (type && type !== "message" ? [type] : []));
+    expect(Object.keys(lines).toSorted()).toEqual(types.toSorted());
+    const said = message("m", null, "user", "Plant moss.");
+    const entries = types.map((type) => ({
+      type,
+      id: type,
+      parentId: "m",
+      timestamp: "",
+      ...lines[type]![0],
+    }));
+    const tree = treeOf([said, ...entries]);
+    const drawn = types.map((type) => gistAt(tree, tree.row(type)).text);
+    expect(drawn).toEqual(types.map((type) => lines[type]![1]));
+  });
+
   test("every kind of entry has a name", () => {
     for (const kind of new Set(outlineOf(tree).kinds)) expect(Object.hasOwn(ROW_KINDS, kind)).toBe(true);
   });
