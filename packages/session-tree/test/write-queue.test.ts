@@ -6,7 +6,9 @@ import {
   type SessionChange,
   type SessionLog,
   SessionTree,
+  Turns,
 } from "@espalier/session-tree";
+import fc from "fast-check";
 import { expect, test, vi } from "vitest";
 
 const header = {
@@ -258,4 +260,50 @@ test("an append that is asked for at whatever moment another one ends is written
     await Promise.all([first, session.append(note(`second ${at}`))]);
   }
   expect(session.tree.length).toBe(2 * moments);
+});
+
+test("work runs in the order of its calls, as many pieces at a time as allowed, whatever each one takes or throws", async () => {
+  const piece = fc.record({ waits: fc.nat(3), fails: fc.boolean() });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(piece, { maxLength: 12 }),
+      fc.option(fc.integer({ min: 1, max: 4 })),
+      async (pieces, limit) => {
+        const turns = limit === null ? new Turns() : new Turns(limit);
+        const begun: number[] = [];
+        let running = 0;
+        let most = 0;
+        const all = pieces.map(({ waits, fails }, at) =>
+          turns.take(async () => {
+            begun.push(at);
+            most = Math.max(most, ++running);
+            for (let tick = 0; tick < waits; tick++) await new Promise((resolve) => setImmediate(resolve));
+            running--;
+            if (fails) throw at;
+            return at;
+          }),
+        );
+        expect(begun).toEqual([]);
+        const ends = await Promise.allSettled(all);
+        expect(begun).toEqual(pieces.map((_, at) => at));
+        expect(most).toBeLessThanOrEqual(limit ?? 1);
+        expect(ends.map((end) => (end.status === "fulfilled" ? end.value : end.reason))).toEqual(begun);
+        expect(ends.map(({ status }) => status === "rejected")).toEqual(pieces.map(({ fails }) => fails));
+      },
+    ),
+  );
+});
+
+test("a limit is used: as many pieces run at once", async () => {
+  const turns = new Turns(3);
+  const open: (() => void)[] = [];
+  const work = () => new Promise<void>((resolve) => open.push(resolve));
+  const all = Array.from({ length: 4 }, () => turns.take(work));
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(open).toHaveLength(3);
+  open[0]!();
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(open).toHaveLength(4);
+  for (const end of open) end();
+  await Promise.all(all);
 });
