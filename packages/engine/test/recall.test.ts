@@ -210,6 +210,23 @@ describe("reading entries", () => {
     expect(places()).toEqual(["context", "context"]);
   });
 
+  test("keeps an entry that a user hid on a branch hidden after the branch was abandoned", async () => {
+    const session = await conversation("start");
+    const fork = session.leafId;
+    const [key] = await exchange(session, "The key is K9");
+    await session.hide(key!.id);
+    const aside = session.leafId;
+    await session.navigate(fork);
+    const read = () => readEntries(session, { from: key!.id }).entries[0]!.place;
+    expect(await recall(session, "key")).toEqual({ entries: [], hasMore: false });
+    expect(read()).toBe("hidden");
+    await session.navigate(aside);
+    await session.hide(key!.id, false);
+    await session.navigate(fork);
+    expect((await recall(session, "key")).entries.map(({ entryId }) => entryId)).toEqual([key!.id]);
+    expect(read()).toBe("abandoned");
+  });
+
   test("marks an entry that an edit left out automatically as compacted", async () => {
     const session = await conversation("The port is 7431");
     await session.append(contextEdit.of({ targetId: session.getBranch()[0]!.id, replacement: null }));

@@ -9,7 +9,6 @@ import {
   kindOf,
   messageText,
   pathRows,
-  pathRowsOf,
   plainText,
   type Tree,
 } from "@espalier/session-tree";
@@ -17,9 +16,9 @@ import { escapeText, splitsPair } from "@espalier/summarizer";
 import { foreignCalls, originalMessage, rowsWith, textPattern, wordsOf } from "./matching.ts";
 
 /**
- * State of an entry for the model at the leaf. `context`: on the path, and the model reads it whole; `hidden`: on the
- * path, but a user hid it; `compacted`: on the path, but a summary or a shortened text replaces it, or it was left out
- * automatically; `abandoned`: on another branch.
+ * State of an entry for the model at the leaf. `context`: on the path, and the model reads it whole; `hidden`: a user hid
+ * it, on the path or on the branch that has it; `compacted`: on the path, but a summary or a shortened text replaces it,
+ * or it was left out automatically; `abandoned`: on another branch.
  */
 export type EntryPlace = "context" | "hidden" | "compacted" | "abandoned";
 
@@ -340,12 +339,12 @@ class Places {
     this.#onPath = new Uint8Array(tree.length);
     for (let row = this.#leafRow; row >= 0; row = tree.index.parent(row)) this.#onPath[row] = 1;
     this.#archived = archivedRows(session);
-    this.#edited = placesOfEdited(tree, this.#leafRow);
+    this.#edited = placesOfEdited(tree, this.#onPath);
   }
 
   of(row: number): EntryPlace {
-    if (this.#onPath[row] !== 1) return "abandoned";
     const edited = this.#edited.get(row) ?? "context";
+    if (this.#onPath[row] !== 1) return edited === "hidden" ? "hidden" : "abandoned";
     return edited === "context" && this.#archived.has(row) ? "compacted" : edited;
   }
 
@@ -371,16 +370,20 @@ class Places {
   }
 }
 
-/** Returns the places of the rows of a path that have an edit, by their newest edit alone. */
-function placesOfEdited(tree: Tree, leafRow: number): ReadonlyMap<number, EntryPlace> {
+/**
+ * Returns the places of the rows that have an edit, by their newest edit alone. For a row of the path, only edits of the
+ * path count.
+ */
+function placesOfEdited(tree: Tree, onPath: Uint8Array): ReadonlyMap<number, EntryPlace> {
   const places = new Map<number, EntryPlace>();
-  for (const row of pathRowsOf(tree, leafRow, ({ edit }) => edit !== undefined).reverse()) {
+  for (let row = tree.length - 1; row >= 0; row--) {
+    if (!tree.kindAt(row).edit) continue;
     const entry = tree.entryAt(row);
     const kind = kindOf(entry);
     if (kind.problem?.(entry)) continue;
     const { targetId, replacement } = kind.edit!(entry);
     const target = tree.index.rowAbove(targetId, row);
-    if (target >= 0 && !places.has(target))
+    if (target >= 0 && onPath[row] === onPath[target] && !places.has(target))
       places.set(target, placeAfter(entry, replacement, tree.entryAt(target)));
   }
   return places;
