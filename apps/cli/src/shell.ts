@@ -125,14 +125,14 @@ export class Output {
           continue;
         }
         rest ??= new TemporaryFile();
-        rest.writeAt(restLength, bytes);
+        rest.write(restLength, bytes);
         restLength += bytes.length;
       }
       await this.flush();
       for (const bytes of beginning) await this.#hand(bytes);
       for (let at = 0; at < restLength; at += PIECE_LENGTH) {
         const bytes = new Uint8Array(Math.min(PIECE_LENGTH, restLength - at));
-        rest!.readAt(at, bytes);
+        rest!.read(at, bytes);
         await this.#hand(bytes);
       }
     } finally {

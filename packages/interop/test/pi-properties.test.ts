@@ -132,8 +132,8 @@ function toldOf(issues: readonly { kind: string; lines: string }[]): string[] {
 function pageFile(): PageFile {
   const pages = new Map<number, Uint8Array>();
   return {
-    read: (slot, page) => page.set(pages.get(slot)!),
-    write: (slot, page) => void pages.set(slot, page.slice()),
+    read: (offset, page) => page.set(pages.get(offset)!),
+    write: (offset, page) => void pages.set(offset, page.slice()),
     close: () => pages.clear(),
   };
 }

@@ -16,13 +16,13 @@ class Pages implements PageFile {
   written = 0;
   isClosed = false;
 
-  read(slot: number, page: Uint8Array): void {
-    page.set(this.#pages.get(slot)!);
+  read(offset: number, page: Uint8Array): void {
+    page.set(this.#pages.get(offset)!);
   }
 
-  write(slot: number, page: Uint8Array): void {
+  write(offset: number, page: Uint8Array): void {
     this.written++;
-    this.#pages.set(slot, page.slice());
+    this.#pages.set(offset, page.slice());
   }
 
   close(): void {

@@ -45,4 +45,5 @@ export {
   NewlineFinder,
   type ScanOptions,
   scanLines,
+  viewOf,
 } from "./scan.ts";

@@ -456,6 +456,24 @@ export interface ByteView {
   readInto(offset: number, target: Uint8Array): number;
 }
 
+/** Returns a view of `size` bytes. `fill` gets ranges within the view, and fills its whole target or throws. */
+export function viewOf(size: number, fill: (offset: number, target: Uint8Array) => void): ByteView {
+  const within = (offset: number, length: number) => Math.max(0, Math.min(length, size - offset));
+  return {
+    size,
+    read(offset, length) {
+      const bytes = new Uint8Array(within(offset, length));
+      fill(offset, bytes);
+      return bytes;
+    },
+    readInto(offset, target) {
+      const length = within(offset, target.length);
+      fill(offset, length === target.length ? target : target.subarray(0, length));
+      return length;
+    },
+  };
+}
+
 /** Returns a view of bytes in memory. Do not change the bytes afterwards: `read` returns parts of them, not copies. */
 export function bytesView(bytes: Uint8Array): ByteView {
   return {

@@ -96,6 +96,7 @@ export {
   EntryScan,
   firstHeader,
   headerLine,
+  lineEnd,
   parsedHeader,
   readLineParts,
   readSessionLine,

@@ -8,6 +8,7 @@ import {
   type Entry,
   FORMAT_VERSION,
   leaf,
+  lineEnd,
   ORPHAN,
   pathTargets,
   ROOT,
@@ -323,7 +324,7 @@ function lostBytes({ tree, actions }: RepairPlan): LostBytes[] {
     lost.push({ offset, length: end - offset, sha256: sha256Of(tree.view.read(offset, end - offset)) });
   for (const { kind, offset, id } of tree.issues) {
     if (!LOSING.has(kind) || id !== null) continue;
-    const end = lineEnd(tree, offset);
+    const end = lineEnd(tree.view, offset);
     lose(offset, behind.find((start) => start > offset && start < end) ?? end);
   }
   for (const [row, action] of actions.entries()) {
@@ -335,11 +336,3 @@ function lostBytes({ tree, actions }: RepairPlan): LostBytes[] {
 }
 
 const LOSING: ReadonlySet<string> = new Set(["torn-tail", "corrupt", "duplicate-header"]);
-
-function lineEnd({ view }: Tree, offset: number): number {
-  for (let from = offset; from < view.size; from += 1 << 16) {
-    const found = view.read(from, 1 << 16).indexOf(10);
-    if (found >= 0) return from + found;
-  }
-  return view.size;
-}

@@ -2,6 +2,7 @@ import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
 import { digestOf } from "@espalier/jsonl-stream/node";
 import {
   FORMAT_VERSION,
+  lineEnd,
   openIfThere,
   type SessionIssueKind,
   type SessionLease,
@@ -25,9 +26,6 @@ export interface CopyResult {
 
 /** Approximate number of bytes of one append to a copy. */
 const PIECE = 1024 * 1024;
-
-/** Number of bytes in which the header is searched first. */
-const HEAD = 64 * 1024;
 
 /** Maximum wait for another program's lease of the copy, in milliseconds. */
 const WAIT_MS = 2_000;
@@ -126,7 +124,7 @@ async function openCopy(source: SessionLog, view: ByteView, target: SessionStore
     }
   }
   await there?.close();
-  const header = firstLine(view);
+  const header = view.read(0, lineEnd(view, 0));
   const rest = pieces(view, header.length + 1);
   // An append would convert an old format to the current one, so all lines have to be written at once.
   const lines = source.upgraded ? flat(rest) : (rest.next().value ?? []);
@@ -161,23 +159,14 @@ function assertBeginning({ ref, upgraded }: SessionLog, there: ByteView, view: B
 /** Yields the lines from an offset on, in pieces, unchanged: carriage returns and blank lines are kept. */
 function* pieces(view: ByteView, from: number): Generator<string[]> {
   for (let at = from; at < view.size; ) {
-    let block = view.read(at, PIECE);
-    // A line that is longer than a piece becomes its own piece.
-    for (let size = PIECE; !block.includes(LINE_FEED); size *= 2) block = view.read(at, size * 2);
-    const end = block.lastIndexOf(LINE_FEED);
-    yield decoder.decode(block.subarray(0, end)).split("\n");
-    at += end + 1;
+    const end = lineEnd(view, Math.min(at + PIECE, view.size) - 1);
+    yield decoder.decode(view.read(at, end - at)).split("\n");
+    at = end + 1;
   }
 }
 
 function* flat(pieces: Iterable<string[]>): Generator<string> {
   for (const lines of pieces) yield* lines;
-}
-
-function firstLine(view: ByteView): Uint8Array {
-  let block = view.read(0, HEAD);
-  for (let size = HEAD; !block.includes(LINE_FEED); size *= 2) block = view.read(0, size * 2);
-  return block.slice(0, block.indexOf(LINE_FEED));
 }
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });

@@ -12,8 +12,8 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
-import { digestOf, openView } from "@espalier/jsonl-stream/node";
+import { type ByteView, EspalierError, viewOf } from "@espalier/jsonl-stream";
+import { digestOf, type FileView, openView } from "@espalier/jsonl-stream/node";
 import { factsOf } from "@espalier/session-tree/node";
 import { Decompress } from "fzstd";
 import type { SourceFile } from "../import/draft.ts";
@@ -29,7 +29,7 @@ const OPEN_FILES = 32;
  */
 export class SourceFiles {
   /** Views by path; the most recently used one comes last. */
-  readonly #open = new Map<string, ClosableView>();
+  readonly #open = new Map<string, FileView>();
 
   /** @throws EspalierError `not-found`, `unreadable`, `no-room` for a compressed file; reading later throws them too */
   open(path: string): SourceFile {
@@ -52,20 +52,10 @@ export class SourceFiles {
   }
 
   #lazyView(path: string): ByteView {
-    const { size } = this.#use(path);
-    const within = (offset: number, length: number) => Math.max(0, Math.min(length, size - offset));
-    const readInto = (offset: number, target: Uint8Array): number => {
-      const length = within(offset, target.length);
-      return this.#use(path).readInto(offset, length === target.length ? target : target.subarray(0, length));
-    };
-    const read = (offset: number, length: number): Uint8Array => {
-      const bytes = new Uint8Array(within(offset, length));
-      return bytes.subarray(0, readInto(offset, bytes));
-    };
-    return { size, read, readInto };
+    return viewOf(this.#use(path).size, (offset, target) => this.#use(path).readInto(offset, target));
   }
 
-  #use(path: string): ClosableView {
+  #use(path: string): FileView {
     const view = this.#open.get(path) ?? openFile(path);
     this.#open.delete(path);
     this.#open.set(path, view);
@@ -78,7 +68,7 @@ export class SourceFiles {
   }
 }
 
-function openFile(path: string): ClosableView {
+function openFile(path: string): FileView {
   try {
     // A link is followed: it belongs to the user, and nothing is written through it.
     const view = openView(realpathSync(path));
@@ -122,11 +112,6 @@ const RATIO = 200;
 /** Share of the free room that one file may take. */
 const SHARE_OF_ROOM = 0.5;
 
-/** A view that can be closed, which releases its file. */
-interface ClosableView extends Pick<ByteView, "size" | "readInto"> {
-  close(): void;
-}
-
 /**
  * Decompresses a zstd file into a temporary file: memory only has the window of the compression, for any size. A
  * JavaScript implementation is used, because Node (22.15) offers only a call for the whole file or an asynchronous
@@ -138,10 +123,13 @@ interface ClosableView extends Pick<ByteView, "size" | "readInto"> {
  * {@link ALWAYS_ALLOWED} and {@link RATIO} allow, or than half of the free space; `no-room` when the temporary file cannot
  * be written; errors of reading the file
  */
-function decompressedFile(path: string, compressed: ByteView): ClosableView {
+function decompressedFile(path: string, compressed: ByteView): FileView {
   const whole = new TemporaryFile();
   try {
-    return viewOf(whole, decompressInto(whole, compressed, path));
+    const view = viewOf(decompressInto(whole, compressed, path), (offset, target) =>
+      whole.read(offset, target),
+    );
+    return { ...view, close: () => whole.close() };
   } catch (error) {
     whole.close();
     throw error;
@@ -156,7 +144,7 @@ function decompressInto(whole: TemporaryFile, compressed: ByteView, path: string
   const stream = new Decompress((bytes) => {
     if (size + bytes.length > allowed) throw tooMuch(path, allowed);
     if (size + bytes.length > room) throw noRoom(path, room);
-    whole.writeAt(size, bytes);
+    whole.write(size, bytes);
     size += bytes.length;
   });
   for (let offset = 0, isLast = false; !isLast; offset += READ_BLOCK) {
@@ -196,15 +184,6 @@ function freeRoom(): number {
     // If the system does not report it, writing fails when there is no room.
     return Number.POSITIVE_INFINITY;
   }
-}
-
-function viewOf(whole: TemporaryFile, size: number): ClosableView {
-  const readInto = (offset: number, target: Uint8Array): number => {
-    const length = Math.max(0, Math.min(target.length, size - offset));
-    whole.readAt(offset, target.subarray(0, length));
-    return length;
-  };
-  return { size, readInto, close: () => whole.close() };
 }
 
 /** A found file. It may be a FIFO or a device, which is reported when it is read. */
@@ -299,20 +278,12 @@ export class TemporaryFile implements PageFile {
     this.#removeName();
   }
 
-  read(slot: number, page: Uint8Array): void {
-    this.readAt(slot * page.length, page);
-  }
-
-  write(slot: number, page: Uint8Array): void {
-    this.writeAt(slot * page.length, page);
-  }
-
   /**
    * Fills `target` with the bytes at an offset, in bytes.
    *
    * @throws EspalierError `no-room`, also when there are fewer bytes
    */
-  readAt(offset: number, target: Uint8Array): void {
+  read(offset: number, target: Uint8Array): void {
     for (let at = 0; at < target.length; ) {
       const read = this.#try(() => readSync(this.#handle, target, at, target.length - at, offset + at));
       if (read === 0) throw this.#error(new Error(`${at} of ${target.length} bytes could be read.`));
@@ -325,7 +296,7 @@ export class TemporaryFile implements PageFile {
    *
    * @throws EspalierError `no-room`
    */
-  writeAt(offset: number, bytes: Uint8Array): void {
+  write(offset: number, bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; )
       at += this.#try(() => writeSync(this.#handle, bytes, at, bytes.length - at, offset + at));
   }

@@ -8,14 +8,10 @@ const RESIDENT_PAGES = 256;
 
 /** File for pages that are not in memory. Calls are synchronous, and read or write whole pages. */
 export interface PageFile {
-  /**
-   * Fills a page with the last content of its slot.
-   *
-   * @param slot number of the page, from 0; only written slots are read
-   */
-  read(slot: number, page: Uint8Array): void;
-  /** Writes a page to a slot. */
-  write(slot: number, page: Uint8Array): void;
+  /** Fills a page with the last content at an offset. Only written pages are read. */
+  read(offset: number, page: Uint8Array): void;
+  /** Writes a page at an offset. */
+  write(offset: number, page: Uint8Array): void;
   /** Deletes the file; called once. */
   close(): void;
 }
@@ -66,7 +62,7 @@ export class ScratchSpace {
     }
     this.#makeRoom();
     page.bytes = this.#spare.pop()?.fill(0) ?? new Uint8Array(PAGE_BYTES);
-    if (page.slot >= 0) this.#file!.read(page.slot, page.bytes);
+    if (page.slot >= 0) this.#file!.read(page.slot * PAGE_BYTES, page.bytes);
     return page.bytes;
   }
 
@@ -99,7 +95,7 @@ export class ScratchSpace {
     if (page!.isChanged) {
       this.#file ??= this.#openFile();
       if (page!.slot < 0) page!.slot = this.#freeSlots.pop() ?? this.#slots++;
-      this.#file.write(page!.slot, bytes!);
+      this.#file.write(page!.slot * PAGE_BYTES, bytes!);
       page!.isChanged = false;
     }
     this.#idle.delete(page!);

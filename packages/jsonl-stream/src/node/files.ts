@@ -3,7 +3,7 @@ import fs, { type BigIntStats, constants } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { promisify } from "node:util";
 import { EspalierError, type LogErrorCode } from "../error.ts";
-import type { ByteView } from "../scan.ts";
+import { type ByteView, viewOf } from "../scan.ts";
 
 /** Access to a file. `write` allows appending and reading. */
 export type OpenMode = "read" | "write";
@@ -139,21 +139,13 @@ export class Descriptor {
 
   /** Returns the first `size` bytes of the file as a view. */
   view(size: number): ByteView {
-    const readInto = (offset: number, target: Uint8Array): number => {
-      const length = Math.max(0, Math.min(target.length, size - offset));
-      const count = this.readInto(offset, length === target.length ? target : target.subarray(0, length));
-      if (count === length) return count;
+    return viewOf(size, (offset, target) => {
+      if (this.readInto(offset, target) === target.length) return;
       throw new EspalierError(
         "shrunk",
         `${this.path} is shorter than it was when it was read; restore it, or open it again.`,
       );
-    };
-    const read = (offset: number, length: number): Uint8Array => {
-      const bytes = new Uint8Array(Math.max(0, Math.min(length, size - offset)));
-      readInto(offset, bytes);
-      return bytes;
-    };
-    return { size, read, readInto };
+    });
   }
 
   close(): void {

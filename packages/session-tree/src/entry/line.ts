@@ -139,6 +139,7 @@ function normalize(entry: Entry): Entry {
   return { ...entry, parentId: parentId ?? null, timestamp: typeof timestamp === "string" ? timestamp : "" };
 }
 
+const LINE_FEED = 10;
 const QUOTE = 34;
 const COMMA = 44;
 const COLON = 58;
@@ -422,6 +423,18 @@ export function firstHeader(view: ByteView): SessionHeader | undefined {
     { blockSize: BLOCK },
   );
   return header;
+}
+
+/** Bytes that are searched at once for the end of a line. */
+const SEARCHED = 1 << 16;
+
+/** Returns the offset of the first newline at or after an offset; the size of the view when there is none. */
+export function lineEnd(view: ByteView, from: number): number {
+  for (let at = from; at < view.size; at += SEARCHED) {
+    const found = view.read(at, SEARCHED).indexOf(LINE_FEED);
+    if (found >= 0) return at + found;
+  }
+  return view.size;
 }
 
 /** Type of the placeholder for an entry whose line can no longer be read. */

@@ -1,5 +1,5 @@
 import { type ArchivedRows, archivedRows, rowsHidden } from "@espalier/engine";
-import type { ByteView } from "@espalier/jsonl-stream";
+import { type ByteView, viewOf } from "@espalier/jsonl-stream";
 import {
   branchSummary,
   type CompactionEntry,
@@ -11,6 +11,7 @@ import {
   kindOf,
   labelsInForce,
   leafOf,
+  lineEnd,
   movingRow,
   rowOfLeaf,
   rowsOf,
@@ -145,30 +146,11 @@ export function grownModel(model: TreeModel, view: ByteView | undefined): TreeMo
   return treeModel(tree, { kinds, bookkeeping: bookkeepingOf(tree, kinds, model.bookkeeping), gists });
 }
 
-const LINE_FEED = 10;
-
-/** Bytes that are read at once to find the end of a line. */
-const BLOCK = 64 * 1024;
-
-function partView(view: ByteView, from: number, to: number): ByteView {
-  const size = to - from;
-  const within = (offset: number, length: number) => Math.max(0, Math.min(length, size - offset));
-  return {
-    size,
-    read: (offset, length) => view.read(from + offset, within(offset, length)),
-    readInto: (offset, target) =>
-      view.readInto(from + offset, target.subarray(0, within(offset, target.length))),
-  };
-}
+const partView = (view: ByteView, from: number, to: number): ByteView =>
+  viewOf(to - from, (offset, target) => view.readInto(from + offset, target));
 
 /** Returns the offset of the first line that begins after `at`; the end of the view without one. */
-function lineBehind(view: ByteView, at: number): number {
-  for (let offset = at; offset < view.size; offset += BLOCK) {
-    const found = view.read(offset, BLOCK).indexOf(LINE_FEED);
-    if (found >= 0) return offset + found + 1;
-  }
-  return view.size;
-}
+const lineBehind = (view: ByteView, at: number): number => Math.min(view.size, lineEnd(view, at) + 1);
 
 /** Kind of a row without a line. */
 const BESIDE = { movesLeaf: false } as const;
