@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import {
   type ConfirmTrust,
   espalierHome,
+  hasSession,
   type ListedSession,
   type ListOptions,
   listSessions,
@@ -23,7 +24,6 @@ import { agentOfFile } from "@espalier/interop/node";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
-  openIfThere,
   type SessionIssue,
   type SessionLog,
   type SessionRef,
@@ -175,7 +175,7 @@ export const storeInUse = ({ store }: Pick<Shell, "store">): SessionStore =>
 export async function sessionNamed(store: SessionStore | undefined, word: string): Promise<SessionRef> {
   if (!store && (existsSync(word) || /[/\\]|\.jsonl$/.test(word))) return { file: word };
   for (const ref of [{ id: word }, ...(store ? [{ file: word }] : [])])
-    if (await isThere(storeInUse({ store }), ref)) return ref;
+    if (await hasSession(storeInUse({ store }), ref)) return ref;
   const begun: ListedSession[] = [];
   const titled: ListedSession[] = [];
   const names: string[] = [];
@@ -203,7 +203,7 @@ export async function sessionNamed(store: SessionStore | undefined, word: string
     );
   if (id !== undefined) {
     // An exported file can have the id of the session in the store; the id then means the session in the store.
-    if (await isThere(storeInUse({ store }), { id })) return { id };
+    if (await hasSession(storeInUse({ store }), { id })) return { id };
     const files = meant.map(({ ref }) => ref).join(", ");
     throw notFound(`${meant.length} sessions have the id ${id}: ${files}; name one by its file.`);
   }
@@ -238,13 +238,6 @@ export async function withLog<Result>(
   } finally {
     await log.close();
   }
-}
-
-/** Returns whether a store has a session. */
-export async function isThere(store: SessionStore, ref: SessionRef): Promise<boolean> {
-  const log = await openIfThere(store, ref, "read");
-  await log?.close();
-  return log !== undefined;
 }
 
 /**

@@ -121,6 +121,7 @@ export {
   type CreateOptions,
   createSession,
   deleteSession,
+  hasSession,
   type OpenOptions,
   openOrCreate,
   openSession,

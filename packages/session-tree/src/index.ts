@@ -98,6 +98,7 @@ export {
   headerLine,
   lineEnd,
   parsedHeader,
+  placeholder,
   readLineParts,
   readSessionLine,
   type SessionLine,

@@ -10,6 +10,7 @@ import {
   fillMessage,
   forecastAct,
   forecastNavigation,
+  hasSession,
   lastAct,
   type MergeOptions,
   type MessageDraft,
@@ -34,7 +35,7 @@ import { actName } from "../entry-preview.ts";
 import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany } from "../numbers.ts";
-import { changeOptions, isThere, withSession } from "../opening.ts";
+import { changeOptions, withSession } from "../opening.ts";
 import { interruptible } from "../progress.ts";
 import { print, type Shell } from "../shell.ts";
 import { plainLine, plainText } from "../text.ts";
@@ -178,7 +179,7 @@ async function withTarget(
   const isNew =
     at === undefined &&
     /[/\\]|\.jsonl$/.test(ref) &&
-    !(shell.store ? await isThere(shell.store, { file: ref }) : existsSync(ref));
+    !(shell.store ? await hasSession(shell.store, { file: ref }) : existsSync(ref));
   if (!isNew) return withSession(shell, "change", ref, change, at === undefined);
   const session = await createSession({ ...changeOptions(shell), file: ref });
   try {

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import {
   type Diagnosis,
   deleteSession,
+  hasSession,
   type ListedSession,
   type ListOptions,
   lastTimeOf,
@@ -34,7 +35,7 @@ import {
   parseSince,
   parseUntil,
 } from "../numbers.ts";
-import { isThere, sessionNamed, storeInUse, storeOf, tellSkipped, withLog, withSession } from "../opening.ts";
+import { sessionNamed, storeInUse, storeOf, tellSkipped, withLog, withSession } from "../opening.ts";
 import {
   confirmOnTerminal,
   jsonLine,
@@ -188,7 +189,7 @@ async function placeOf(shell: Shell, query: string, word: string): Promise<Searc
     if (error instanceof CommandError) throw new CommandError(error.code, `${error.message} ${quoted}`);
     throw error;
   });
-  if (!(await isThere(storeInUse(shell), ref))) {
+  if (!(await hasSession(storeInUse(shell), ref))) {
     const none = `${JSON.stringify(word)} is no folder, file or session.`;
     throw new CommandError("not-found", `${none} ${quoted}`);
   }

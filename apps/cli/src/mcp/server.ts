@@ -6,6 +6,7 @@ import { isAbsolute, join, resolve, sep } from "node:path";
 import { setTimeout as pause, setImmediate } from "node:timers/promises";
 import {
   espalierHome,
+  hasSession,
   type ListedSession,
   lastTimeOf,
   listSessions,
@@ -34,7 +35,7 @@ import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { z } from "zod";
 import { CommandError, failureOf } from "../failure.ts";
 import { formatTime } from "../numbers.ts";
-import { isThere, sessionNamed, storeInUse, storeOf, withSession } from "../opening.ts";
+import { sessionNamed, storeInUse, storeOf, withSession } from "../opening.ts";
 import { given } from "../options.ts";
 import type { Shell } from "../shell.ts";
 import { cutLine } from "../text.ts";
@@ -350,7 +351,7 @@ export class HostSessions {
     if (id !== undefined) {
       // The files of this session are imported before it is read.
       await this.#importing((path) => path.includes(id), IMPORT_TURN_MS);
-      if (await isThere(storeInUse(this.#options.shell), { id })) return { ref: { id } };
+      if (await hasSession(storeInUse(this.#options.shell), { id })) return { ref: { id } };
     }
     await this.#importRound();
     for await (const session of this.#listed(false))
@@ -365,7 +366,7 @@ export class HostSessions {
   /** Finds a session by its id, its beginning, or its title; no path, so that a model only opens recorded sessions. */
   async #named(word: string): Promise<SessionRef> {
     const { shell } = this.#options;
-    if (await isThere(storeInUse(shell), { id: word })) return { id: word };
+    if (await hasSession(storeInUse(shell), { id: word })) return { id: word };
     if (/[/\\]|\.jsonl$/.test(word) || existsSync(word))
       throw new CommandError(
         "not-found",

@@ -174,7 +174,8 @@ export async function openOrCreate(
 const MAKING_MS = 10_000;
 const MAKING_LOOK_MS = 10;
 
-async function hasSession(store: SessionStore, ref: SessionRef): Promise<boolean> {
+/** Returns whether a store has a session. Throws all other errors of opening it. */
+export async function hasSession(store: SessionStore, ref: SessionRef): Promise<boolean> {
   const log = await openIfThere(store, ref, "read");
   await log?.close();
   return log !== undefined;

@@ -2,7 +2,6 @@
 import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
 import {
   createId,
-  DAMAGED,
   type Entry,
   EntryScan,
   kindOf,
@@ -11,6 +10,7 @@ import {
   listingOf,
   openIfThere,
   type ParentLink,
+  placeholder,
   type Redactor,
   readSessionLine,
   redactEntry,
@@ -298,8 +298,7 @@ function entryIn(bytes: Uint8Array): Entry | undefined {
   if (line.is === "entry") return line.entry;
   const scan = new EntryScan();
   if (line.is !== "corrupt" || !scanEntry(bytes, 0, bytes.length, scan)) return undefined;
-  const id = decoder.decode(bytes.subarray(scan.idStart, scan.idEnd));
-  return { type: DAMAGED, id, parentId: null, timestamp: "" };
+  return placeholder(bytes, scan);
 }
 
 /** Returns an entry of an earlier import; undefined when there is none. */
