@@ -6,7 +6,7 @@ import type { Session } from "@espalier/engine";
 import type { ExportOptions } from "@espalier/interop";
 import { agentOfFile } from "@espalier/interop/node";
 import { scanLines } from "@espalier/jsonl-stream";
-import { createWhole, openView } from "@espalier/jsonl-stream/node";
+import { createWhole, withView } from "@espalier/jsonl-stream/node";
 import { readSessionLine } from "@espalier/session-tree";
 import { CommandError } from "./failure.ts";
 
@@ -50,8 +50,7 @@ const LOOKED_AT = 20;
 /** Returns whether a file is a session of this program or of another agent. */
 function holdsSession(file: string): boolean {
   if (agentOfFile(file)) return true;
-  const view = openView(file);
-  try {
+  return withView(file, (view) => {
     let looked = 0;
     for (const { bytes } of scanLines(view)) {
       const { is } = readSessionLine(bytes);
@@ -59,9 +58,7 @@ function holdsSession(file: string): boolean {
       if (++looked === LOOKED_AT) break;
     }
     return false;
-  } finally {
-    view.close();
-  }
+  });
 }
 
 function* chunksOf(pieces: Generator<string, number>, count: { entries: number }): Generator<Uint8Array> {

@@ -8,7 +8,7 @@ import type { NothingToCompact } from "@espalier/compaction";
 import { copySession, DEFAULT_SETTINGS, openSession, type Session } from "@espalier/engine";
 import { importSessions } from "@espalier/interop/node";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { digestOf, openView } from "@espalier/jsonl-stream/node";
+import { digestOf, withView } from "@espalier/jsonl-stream/node";
 import {
   branchSummary,
   type ContextMessage,
@@ -156,14 +156,7 @@ async function copiesInFolder(shell: Shell, named: string): Promise<DemoCopies> 
     fork: join(folder, "fork.jsonl"),
     place: folder,
     facts: { folder },
-    async original() {
-      const view = openView(path);
-      try {
-        return { bytes: view.size, sha256: digestOf(view) };
-      } finally {
-        view.close();
-      }
-    },
+    original: async () => withView(path, (view) => ({ bytes: view.size, sha256: digestOf(view) })),
     discard,
   };
 }

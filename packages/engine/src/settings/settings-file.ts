@@ -1,6 +1,6 @@
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { openView } from "@espalier/jsonl-stream/node";
+import { withView } from "@espalier/jsonl-stream/node";
 import { isRecord } from "@espalier/session-tree";
 import { camelCase, SETTINGS, SETTINGS_KEYS, type SettingsLayer, settingsError } from "./settings.ts";
 
@@ -76,14 +76,11 @@ async function tableIn({ file }: Place): Promise<unknown> {
  * never end.
  */
 function textIn(file: string): string {
-  const view = openView(realpathSync(file));
-  try {
+  return withView(realpathSync(file), (view) => {
     if (view.size > MOST_SETTINGS_BYTES)
       throw new Error(`it has more than ${MOST_SETTINGS_BYTES / 1024} KiB`);
     return new TextDecoder().decode(view.read(0, view.size));
-  } finally {
-    view.close();
-  }
+  });
 }
 
 /**

@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { join, relative, resolve, sep } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { digestOf, openView } from "@espalier/jsonl-stream/node";
+import { digestOf, withView } from "@espalier/jsonl-stream/node";
 import { createId } from "@espalier/session-tree";
 import { makeFolder, projectKey } from "@espalier/session-tree/node";
 import { espalierHome } from "./home.ts";
@@ -223,12 +223,7 @@ function factsOf(path: string): Stats | undefined {
 function fileDigest(path: string, facts: Stats): string {
   if (!facts.isFile()) return "no file";
   try {
-    const view = openView(realpathSync(path));
-    try {
-      return digestOf(view);
-    } finally {
-      view.close();
-    }
+    return withView(realpathSync(path), (view) => digestOf(view));
   } catch (error) {
     // This text differs from any digest, so that a file that becomes readable counts as changed.
     return `unreadable (${String((error as { code?: unknown }).code)})`;

@@ -5,7 +5,7 @@ import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ByteView, EspalierError, encodeLines } from "@espalier/jsonl-stream";
-import { createWhole, openAppendFile, openView } from "@espalier/jsonl-stream/node";
+import { createWhole, openAppendFile, withView } from "@espalier/jsonl-stream/node";
 import {
   assertWritable,
   GrowingBytes,
@@ -151,8 +151,7 @@ export async function listFolder(
 }
 
 function infoOf(path: string, header: SessionHeader): SessionInfo {
-  const view = openView(path);
-  try {
+  return withView(path, (view) => {
     const tree = new Tree(upgradeLog(view, header)?.view ?? view);
     const name = sessionName(tree)?.trim();
     const texts: string[] = [];
@@ -180,9 +179,7 @@ function infoOf(path: string, header: SessionHeader): SessionInfo {
       firstMessage: firstMessage || "(no messages)",
       allMessagesText: texts.join(" "),
     };
-  } finally {
-    view.close();
-  }
+  });
 }
 
 /** Text of a message. Blocks are joined by a space, as in Pi. */
