@@ -1,7 +1,7 @@
 import type { Session } from "@espalier/engine";
 import { Argument, type Command } from "commander";
 import { type SessionUse, withSession } from "./opening.ts";
-import { type OptionShape, type OptionsOf, optionOf } from "./options.ts";
+import { globalOptions, type OptionShape, type OptionsOf, optionOf } from "./options.ts";
 import { print, type Shell } from "./shell.ts";
 
 /** Adds a command to the program. */
@@ -94,6 +94,8 @@ export function sessionCommand<
 
 type Tail<Words extends unknown[]> = Words extends [unknown, ...infer Rest] ? Rest : [];
 
+const GLOBALS = `Options of all commands (see \`espalier --help\`): ${globalOptions.map(([flags]) => flags.split(" ")[0]).join(", ")}.`;
+
 function declared<const Options extends readonly OptionShape[], Given extends unknown[]>(
   { usage, description, argument, options, notes, examples, isDefault = false }: Help<string, Options>,
   run: (call: Call<OptionsOf<Options>>, given: Given) => Running,
@@ -105,7 +107,10 @@ function declared<const Options extends readonly OptionShape[], Given extends un
     for (const option of options ?? []) added.addOption(optionOf(option));
     const listed = examples.map((example) => `\n  ${example}`).join("");
     const heading = examples.length === 1 ? "Example:" : "Examples:";
-    added.addHelpText("after", `\n${notes === undefined ? "" : `${notes}\n\n`}${heading}${listed}`);
+    added.addHelpText(
+      "after",
+      `\n${notes === undefined ? "" : `${notes}\n\n`}${heading}${listed}\n\n${GLOBALS}`,
+    );
     added.action(async (...words: unknown[]) => {
       const options = words.at(-2) as OptionsOf<Options>;
       const answer = await run({ shell, options, program }, words.slice(0, -2) as Given);

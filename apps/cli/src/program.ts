@@ -43,7 +43,7 @@ function createProgram(shell: Shell): Command {
       shell.store = store === undefined ? undefined : await openStore(store);
     })
     .exitOverride()
-    .configureHelp({ showGlobalOptions: true, minWidthToWrap: NARROWEST_HELP })
+    .configureHelp({ minWidthToWrap: NARROWEST_HELP })
     .configureOutput({
       writeOut: (text) => void shell.output.write(inColumns(text, shell.columns)),
       // Usage errors are reported in one place with all other failures.

@@ -89,7 +89,7 @@ describe.skipIf(!hasTmux)("on a terminal of 60 columns", () => {
   test("the help breaks the meaning of an option between words, in its column", async () => {
     const terminal = await Tmux.run(["undo", "--help"], { columns: 60, rows: 60 });
     const screen = await terminal.shows(`${Tmux.LEFT} 0`);
-    expect(screen).toMatch(/^ {2}--expect <id> {8}undo nothing but .*\n {23}\S/m);
+    expect(screen).toMatch(/^ {2}--expect <id> {2}undo nothing but .*\n {17}\S/m);
   });
 });
 

@@ -137,6 +137,7 @@ test("without a command, and with --help, the commands are listed; each explains
         const { code, stdout } = await espalier([name, "--help"]);
         expect(code).toBe(0);
         expect(stdout).toMatch(new RegExp(`\\n {2}.*espalier ${name}`));
+        expect(stdout).toMatch(/^Options of all commands \(see `espalier --help`\): --json, .*--store\.$/m);
         expect(widest(stdout), name).toBeLessThanOrEqual(130);
       }),
   );
