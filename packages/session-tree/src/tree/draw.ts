@@ -71,18 +71,10 @@ export function* drawTreeLines(
   yield* new Drawing(tree, leafId, options).lines();
 }
 
-/** A branch that is not drawn yet: its first row, and the beginnings of its first line and of its other lines. */
-interface Waiting {
-  row: number;
-  first: string;
-  rest: string;
-}
-
 const START = "(start)";
 
 class Drawing {
   readonly #tree: Tree;
-  readonly #leafRow: number;
   /** Row of the only entry to draw with its descendants; -1 for the whole tree. */
   readonly #rootRow: number;
   readonly #shape: DrawnTree;
@@ -96,9 +88,7 @@ class Drawing {
     this.#labels = labelsInForce(tree);
     this.#labelled = new Set(Array.from(this.#labels.keys(), (id) => tree.index.rowOf(id)));
     this.#rootRow = options.rootId === undefined ? -1 : rowOfLeaf(tree, options.rootId);
-    const shown = this.#withoutLeftOut();
-    this.#leafRow = shownAbove(shown, rowOfLeaf(tree, leafId));
-    this.#shape = new DrawnTree(shown, this.#leafRow);
+    this.#shape = new DrawnTree(this.#withoutLeftOut(), rowOfLeaf(tree, leafId));
   }
 
   /** Returns the shape of the tree without the entries that have no line. */
@@ -116,49 +106,30 @@ class Drawing {
   }
 
   *lines(): Generator<string> {
-    const waiting: Waiting[] = [];
-    const roots = this.#rootRow < 0 ? this.#shape.roots : [this.#rootRow];
-    const startsAtLeaf = this.#rootRow < 0 && this.#leafRow < 0;
+    const root = this.#rootRow;
+    const { roots, leafRow } = this.#shape;
     // Several roots fork from a line for the position before the first entry.
-    if (roots.length !== 1 || startsAtLeaf)
-      yield this.#paint("dim", START) + (startsAtLeaf ? this.#leafMark() : "");
-    const straight = roots.find((row) => this.#shape.isActive(row)) ?? roots.at(-1);
-    if (straight !== undefined) waiting.push({ row: straight, first: "", rest: "" });
-    for (const row of roots.filter((root) => root !== straight).reverse()) waiting.push(aside(row, ""));
-    for (let branch = waiting.pop(); branch; branch = waiting.pop()) yield* this.#branch(branch, waiting);
-  }
-
-  /** Yields the lines of a branch straight down, to its end or to a fork. The branches of a fork are pushed to `waiting`. */
-  *#branch({ row, first, rest }: Waiting, waiting: Waiting[]): Generator<string> {
-    let rails = first;
-    let run: number[] = [];
-    let runLength = 0;
+    if (root < 0 && (roots.length !== 1 || leafRow < 0))
+      yield this.#paint("dim", START) + (leafRow < 0 ? this.#leafMark() : "");
     const { fold = Number.POSITIVE_INFINITY } = this.#options;
-    for (let at = row; at >= 0; at = this.#shape.straight(at)) {
-      const parts = this.#shape.parts(at);
-      if (parts || fold === Number.POSITIVE_INFINITY || this.#standsOut(at)) {
-        yield* this.#run(run, runLength, rails, rest);
-        if (runLength > 0) rails = rest;
-        run = [];
-        runLength = 0;
-        yield this.#entry(at, rails);
-        rails = rest;
-      } else if (runLength++ < fold) run.push(at);
-      if (!parts) continue;
-      waiting.push({ row: this.#shape.straight(at), first: rest, rest });
-      for (const child of this.#shape.aside(at).reverse()) waiting.push(aside(child, rest));
-      return;
+    const { rows, depths } = this.#shape.order(root);
+    /** First row of the current run of ordinary entries. The last entry of a branch stands out, so no run goes beyond. */
+    let from = 0;
+    for (let at = 0; at < rows.length; at++) {
+      if (fold !== Number.POSITIVE_INFINITY && !this.#standsOut(rows[at]!)) continue;
+      const length = at - from;
+      if (length > fold) {
+        const entries = `… ${length} ${length === 1 ? "entry" : "entries"}`;
+        yield this.#paint("dim", `${this.#rails(rows[from]!, depths[from]!)}${entries}`);
+        from = at;
+      }
+      for (; from <= at; from++) yield this.#entry(rows[from]!, this.#rails(rows[from]!, depths[from]!));
     }
-    yield* this.#run(run, runLength, rails, rest);
   }
 
-  /** Yields the lines of a run of ordinary entries: one per entry, or one for all when there are too many. */
-  *#run(rows: readonly number[], length: number, first: string, rest: string): Generator<string> {
-    if (length > rows.length) {
-      yield this.#paint("dim", `${first}… ${length} ${length === 1 ? "entry" : "entries"}`);
-      return;
-    }
-    for (const [at, row] of rows.entries()) yield this.#entry(row, at === 0 ? first : rest);
+  #rails(row: number, depth: number): string {
+    const begins = depth > 0 && this.#shape.isAside(row);
+    return "│  ".repeat(begins ? depth - 1 : depth) + (begins ? "├─ " : "");
   }
 
   #entry(row: number, rails: string): string {
@@ -166,7 +137,7 @@ class Drawing {
     const entry = this.#tree.entryAt(row);
     const label = this.#labels.get(entry.id)?.label;
     const name = label === undefined ? "" : ` [${printable(label)}]`;
-    const isLeaf = row === this.#leafRow;
+    const isLeaf = row === this.#shape.leafRow;
     const room = width - columnsOf(rails) - columnsOf(name) - (isLeaf ? 2 : 0);
     const text = cutToColumns(printable(describe(entry)), Math.max(room, LEAST_ROOM));
     return (
@@ -183,7 +154,8 @@ class Drawing {
   }
 
   #standsOut(row: number): boolean {
-    if (row === this.#leafRow || this.#shape.straight(row) < 0 || this.#labelled.has(row)) return true;
+    const isEnd = this.#shape.parts(row) || this.#shape.straight(row) < 0;
+    if (isEnd || row === this.#shape.leafRow || this.#labelled.has(row)) return true;
     const { standsOut, foldPrompts = false } = this.#options;
     if (standsOut) return standsOut(this.#tree.entryAt(row));
     return isSummary(this.#tree, row) || (!foldPrompts && roleAt(this.#tree, row) === "user");
@@ -200,7 +172,6 @@ class Drawing {
 
 /** Columns that the text of an entry gets at least, even in a narrow drawing or a deep branch. */
 const LEAST_ROOM = 8;
-const aside = (row: number, rails: string): Waiting => ({ row, first: `${rails}├─ `, rest: `${rails}│  ` });
 
 function isSummary(tree: Tree, row: number): boolean {
   const { type } = tree.kindAt(row);
@@ -226,6 +197,11 @@ export interface TreeShape {
 export class DrawnTree {
   /** Rows without a parent in the drawing, in file order. */
   readonly roots: readonly number[];
+  /** Row of the leaf, or of its nearest ancestor in the drawing; -1 without one. */
+  readonly leafRow: number;
+  /** Root that continues straight down; -1 for an empty drawing. */
+  readonly #straightRoot: number;
+  readonly #parent: Int32Array;
   readonly #straight: Int32Array;
   /** First child of each row, including the one that continues straight down. {@link #next} has the siblings. */
   readonly #first: Int32Array;
@@ -236,8 +212,10 @@ export class DrawnTree {
   constructor(tree: TreeShape, leafRow: number) {
     const { length } = tree.index;
     const parent = drawnParents(tree);
+    this.#parent = parent;
+    this.leafRow = leafRow < 0 || tree.kindAt(leafRow).movesLeaf ? leafRow : parent[leafRow]!;
     this.#active = new Uint8Array(length);
-    for (let row = leafRow; row >= 0; row = parent[row]!) this.#active[row] = 1;
+    for (let row = this.leafRow; row >= 0; row = parent[row]!) this.#active[row] = 1;
     this.#straight = new Int32Array(length).fill(-1);
     this.#first = new Int32Array(length).fill(-1);
     this.#next = new Int32Array(length).fill(-1);
@@ -260,11 +238,17 @@ export class DrawnTree {
       if (wins) this.#straight[above] = row;
     }
     this.roots = roots.reverse();
+    this.#straightRoot = this.roots.find((row) => this.isActive(row)) ?? this.roots.at(-1) ?? -1;
   }
 
   /** Returns whether a row is on the path of the leaf. */
   isActive(row: number): boolean {
     return this.#active[row] === 1;
+  }
+
+  /** Returns the nearest ancestor in the drawing; -1 when there is none. */
+  parent(row: number): number {
+    return this.#parent[row]!;
   }
 
   /** Returns the child that continues straight down; -1 when there is none. */
@@ -285,6 +269,41 @@ export class DrawnTree {
       if (child !== this.#straight[row]) rows.push(child);
     return rows;
   }
+
+  /** Returns whether a row of the drawing is the first one of a branch. */
+  isAside(row: number): boolean {
+    const parent = this.#parent[row]!;
+    return row !== (parent < 0 ? this.#straightRoot : this.#straight[parent]);
+  }
+
+  /**
+   * Returns the rows from top to bottom, and the number of branches around each. Branches are directly below their
+   * fork, in file order; the child that continues straight down is below them.
+   *
+   * @param root row of the only entry to include, with its descendants; default: all rows
+   */
+  order(root = -1): { rows: Int32Array; depths: Uint8Array } {
+    const rows = new Int32Array(this.#parent.length);
+    const depths = new Uint8Array(rows.length);
+    const first = root < 0 ? this.#straightRoot : root;
+    /** Branches that have no place yet. */
+    const waiting = [{ row: first, depth: 0 }];
+    const wait = (row: number, depth: number) => waiting.push({ row, depth });
+    if (root < 0) for (const other of this.roots.toReversed()) if (other !== first) wait(other, 1);
+    let length = 0;
+    for (let branch = waiting.pop(); branch; branch = waiting.pop()) {
+      const { depth } = branch;
+      for (let row = branch.row; row >= 0; row = this.#straight[row]!) {
+        rows[length] = row;
+        depths[length++] = depth;
+        if (!this.parts(row)) continue;
+        wait(this.#straight[row]!, depth);
+        for (const child of this.aside(row).reverse()) wait(child, depth + 1);
+        break;
+      }
+    }
+    return { rows: rows.subarray(0, length), depths: depths.subarray(0, length) };
+  }
 }
 
 /**
@@ -299,13 +318,6 @@ function drawnParents(tree: TreeShape): Int32Array {
     parents[row] = above < 0 ? -1 : tree.kindAt(above).movesLeaf ? above : parents[above]!;
   }
   return parents;
-}
-
-/** Returns the row itself, or its nearest ancestor, that has a line; -1 when there is none. */
-function shownAbove(shape: TreeShape, row: number): number {
-  let at = row;
-  while (at >= 0 && !shape.kindAt(at).movesLeaf) at = shape.index.parent(at);
-  return Math.max(at, -1);
 }
 
 /**

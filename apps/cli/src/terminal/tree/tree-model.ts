@@ -12,7 +12,6 @@ import {
   labelsInForce,
   leafOf,
   lineEnd,
-  movingRow,
   rowOfLeaf,
   rowsOf,
   sessionName,
@@ -80,8 +79,7 @@ export function treeModel(
       return isLeftOut ? BESIDE : tree.kindAt(row);
     },
   };
-  const leafRow = shownAbove(shape, movingRow(tree, rowOfLeaf(tree)));
-  const order = new TreeOrder(shape, leafRow);
+  const order = new TreeOrder(shape, rowOfLeaf(tree));
   const positionsOf = (rows: Iterable<number>): number[] =>
     [...rows].flatMap((row) => order.positions[row] ?? []).sort((a, b) => a - b);
   const compactions = [...rowsOf(tree, compaction.type)].map(([row]) => row);
@@ -94,7 +92,7 @@ export function treeModel(
     gists,
     order,
     leafId,
-    leafRow,
+    leafRow: order.shape.leafRow,
     name: sessionName(tree),
     title: isPartial ? sessionName(tree) : titleOf(tree),
     labels,
@@ -168,15 +166,7 @@ function bookkeepingOf(tree: Tree, kinds: string, before: Uint8Array = new Uint8
 }
 
 /** Returns the nearest ancestor row that has a line; -1 without one. */
-export const parentOf = ({ order: { tree } }: TreeModel, row: number): number =>
-  shownAbove(tree, tree.index.parent(row));
-
-/** Returns the row itself, or its nearest ancestor, that has a line; -1 without one. */
-function shownAbove(tree: TreeShape, row: number): number {
-  let above = row;
-  while (above >= 0 && !tree.kindAt(above).movesLeaf) above = tree.index.parent(above);
-  return Math.max(above, -1);
-}
+export const parentOf = ({ order }: TreeModel, row: number): number => order.shape.parent(row);
 
 /**
  * Order of a tree's rows on a page, root first. The path of the leaf goes straight down. Each side branch is indented
@@ -203,45 +193,41 @@ class TreeOrder {
     this.rows = new Int32Array(count);
     this.positions = new Int32Array(count).fill(-1);
     this.depths = new Uint8Array(count);
-    const beside = rowsBeside(tree);
+    /** Rows that do not move the leaf, by the row of the conversation above them (-1: none). */
+    const beside = new Map<number, number[]>();
+    for (let row = 0; row < count; row++) {
+      if (tree.kindAt(row).movesLeaf) continue;
+      const above = this.shape.parent(row);
+      const rows = beside.get(above);
+      if (rows) rows.push(row);
+      else beside.set(above, [row]);
+    }
     const starts: number[] = [];
     const ends = new Map<number, number>();
-    /** Side branches around the current row, the outermost first. */
-    const open: { start: number; depth: number }[] = [];
-    const { roots } = this.shape;
-    const main = roots.find((row) => this.shape.isActive(row)) ?? roots.at(-1);
-    const aside = roots.filter((row) => row !== main).reverse();
-    /** Branches that are not laid out yet. */
-    const waiting = aside.map((row) => ({ row, depth: 1, isAside: true }));
-    if (main !== undefined) waiting.unshift({ row: main, depth: 0, isAside: false });
+    /** First positions of the side branches around the current row, the outermost first. */
+    const open: number[] = [];
     let length = 0;
     const place = (row: number, depth: number) => {
       this.rows[length] = row;
       this.positions[row] = length;
-      this.depths[length] = Math.min(depth, 255);
-      length++;
+      this.depths[length++] = depth;
       const under = beside.get(row);
       if (under) for (const other of under) place(other, depth);
     };
     for (const row of beside.get(-1) ?? []) place(row, 0);
-    for (let branch = waiting.pop(); branch; branch = waiting.pop()) {
-      const { row, depth, isAside } = branch;
-      while (open.length > 0 && open.at(-1)!.depth >= depth + (isAside ? 0 : 1))
-        ends.set(open.pop()!.start, length);
+    const drawn = this.shape.order();
+    for (let at = 0; at < drawn.rows.length; at++) {
+      const [row, depth] = [drawn.rows[at]!, drawn.depths[at]!];
+      const isAside = this.shape.isAside(row);
+      while (open.length > 0 && this.depths[open.at(-1)!]! >= depth + (isAside ? 0 : 1))
+        ends.set(open.pop()!, length);
       if (isAside) {
-        open.push({ start: length, depth });
+        open.push(length);
         starts.push(length);
       }
-      for (let at = row; at >= 0; at = this.shape.straight(at)) {
-        place(at, depth);
-        if (!this.shape.parts(at)) continue;
-        waiting.push({ row: this.shape.straight(at), depth, isAside: false });
-        for (const child of this.shape.aside(at).reverse())
-          waiting.push({ row: child, depth: depth + 1, isAside: true });
-        break;
-      }
+      place(row, depth);
     }
-    for (const { start } of open) ends.set(start, length);
+    for (const start of open) ends.set(start, length);
     this.length = length;
     this.branchStarts = starts;
     this.branchEnds = ends;
@@ -251,19 +237,6 @@ class TreeOrder {
   movesLeaf(row: number): boolean {
     return this.tree.kindAt(row).movesLeaf;
   }
-}
-
-/** Rows that do not move the leaf, by their nearest ancestor that does (-1: none). */
-function rowsBeside(tree: TreeShape): Map<number, number[]> {
-  const beside = new Map<number, number[]>();
-  for (let row = 0; row < tree.index.length; row++) {
-    if (tree.kindAt(row).movesLeaf) continue;
-    const under = shownAbove(tree, tree.index.parent(row));
-    const rows = beside.get(under);
-    if (rows) rows.push(row);
-    else beside.set(under, [row]);
-  }
-  return beside;
 }
 
 /** Short description of a row's entry, independent of its place on the screen. */

@@ -365,109 +365,67 @@ export function layOutTree(tree: OutlineRows, options: LayoutOptions): TreeLayou
   return { ...layout, rows: layout.rows.subarray(0, lines) };
 }
 
-/** A branch that has no line yet. */
-interface Waiting {
-  row: number;
-  lane: number;
-  /** Line of its parent; -1 for a root. */
-  parent: number;
-}
-
 /** Gives each row its line; returns the number of lines. */
 function placeLines(tree: OutlineRows, shape: DrawnTree, options: LayoutOptions, layout: TreeLayout): number {
   const { rows, tellers, counts, lanes, parents, goesOn, lineOf } = layout;
-  const { isFolded = () => false } = options;
+  const { fold, opened, standsOut, isFolded = () => false } = options;
+  const drawn = shape.order();
   // A row with branches always has a line, from which they fork.
-  const folds = (row: number) => row >= 0 && isFolded(row) && !shape.parts(row);
-  const next = nextRows(tree, shape, folds);
-  const straightRoot = shape.roots.find((row) => shape.isActive(row)) ?? shape.roots.at(-1) ?? -1;
-  const waiting: Waiting[] = [{ row: straightRoot, lane: 0, parent: -1 }];
-  for (const row of shape.roots.filter((root) => root !== straightRoot).reverse())
-    waiting.push({ row, lane: 1, parent: -1 });
+  const folds = (row: number) => isFolded(row) && !shape.parts(row);
+  const above = (row: number) => {
+    let at = shape.parent(row);
+    while (at >= 0 && folds(at)) at = shape.parent(at);
+    return at;
+  };
   let line = 0;
-  for (let branch = waiting.pop(); branch; branch = waiting.pop()) {
-    const { lane } = branch;
-    let { row, parent } = branch;
-    // Folded rows at the beginning of a branch belong to the line of their parent; at a root, to its first line.
-    if (folds(row) && next[row]! >= 0)
-      row = placeFolded(shape, folds, row, lineOf, parent < 0 ? line : parent);
-    // A branch of only folded rows has a line only if there is no parent line.
-    else if (folds(row) && parent >= 0) row = placeFolded(shape, folds, row, lineOf, parent);
-    else if (folds(row) && row !== straightRoot) continue;
-    // Remaining entries of the current unfolded run.
-    let opened = 0;
-    while (row >= 0) {
-      let run = opened > 0 ? [row] : runFrom(tree, shape, next, row, options);
-      if (opened > 0) opened--;
-      else if (run.length > 1 && options.opened.has(row)) {
-        opened = run.length - 1;
-        run = [row];
-      }
-      rows[line] = row;
-      tellers[line] = run.find((member) => tree.kind(member) === "a") ?? row;
-      lanes[line] = lane;
-      parents[line] = parent;
-      counts[line] = run.length;
-      let after = row;
-      let last = row;
-      for (const member of run) {
-        lineOf[member] = line;
-        last = member;
-        after = shape.straight(member);
-        if (folds(after)) after = placeFolded(shape, folds, after, lineOf, line);
-      }
-      layout.width = Math.max(layout.width, lane + 1);
-      parent = line++;
-      row = after;
-      if (row >= 0) goesOn[parent] = 1;
-      if (!shape.parts(last)) continue;
-      waiting.push({ row, lane, parent });
-      for (const aside of shape.aside(last).reverse()) waiting.push({ row: aside, lane: lane + 1, parent });
-      break;
+  const place = (members: readonly number[], lane: number) => {
+    const row = members[0]!;
+    const parent = lineOf[above(row)] ?? -1;
+    rows[line] = row;
+    tellers[line] = members.find((member) => tree.kind(member) === "a") ?? row;
+    counts[line] = members.length;
+    lanes[line] = lane;
+    parents[line] = parent;
+    if (parent >= 0 && lanes[parent] === lane) goesOn[parent] = 1;
+    for (const member of members) lineOf[member] = line;
+    layout.width = Math.max(layout.width, lane + 1);
+    line++;
+  };
+  /** Rows without notable entries, each directly below the other. */
+  let run: number[] = [];
+  let runLane = 0;
+  const endRun = () => {
+    const isOneLine = run.length >= SHORTEST_RUN && !opened.has(run[0]!);
+    for (const members of isOneLine ? [run] : run.map((row) => [row])) place(members, runLane);
+    run = [];
+  };
+  // The last entry of a branch has its own line.
+  const endBranch = () => {
+    const last = run.splice(-1);
+    endRun();
+    if (last.length > 0) place(last, runLane);
+  };
+  for (let at = 0; at < drawn.rows.length; at++) {
+    const [row, lane] = [drawn.rows[at]!, drawn.depths[at]!];
+    if (folds(row)) continue;
+    if (run.length > 0 && above(row) !== run.at(-1)) endBranch();
+    if (fold && !OUTSTANDING.has(tree.kind(row)) && !standsOut.has(row) && !shape.parts(row)) {
+      run.push(row);
+      runLane = lane;
+    } else {
+      endRun();
+      place([row], lane);
     }
   }
+  endBranch();
+  // A main path of only folded rows has one line.
+  const main = shape.roots.find((row) => !shape.isAside(row)) ?? -1;
+  if (main >= 0 && folds(drawn.rows.at(-1)!) && above(drawn.rows.at(-1)!) < 0) place([main], 0);
+  // Folded rows belong to the line above them; at a root, to the first line below them.
+  for (const row of drawn.rows) if (lineOf[row]! < 0) lineOf[row] = lineOf[shape.parent(row)] ?? -1;
+  for (const row of drawn.rows.reverse())
+    if (lineOf[row]! < 0) lineOf[row] = lineOf[shape.straight(row)] ?? -1;
   return line;
-}
-
-/** Puts a row and the folded rows directly below it on one line; returns the next row, -1 at the end. */
-function placeFolded(
-  shape: DrawnTree,
-  folds: (row: number) => boolean,
-  row: number,
-  lineOf: Int32Array,
-  line: number,
-): number {
-  let at = row;
-  for (; folds(at); at = shape.straight(at)) lineOf[at] = line;
-  return at;
-}
-
-/** Returns for each row the next unfolded row directly below it; -1 at the end of a branch. */
-function nextRows(tree: OutlineRows, shape: DrawnTree, folds: (row: number) => boolean): Int32Array {
-  const next = new Int32Array(tree.length);
-  for (let row = tree.length - 1; row >= 0; row--) {
-    const below = shape.straight(row);
-    next[row] = folds(below) ? next[below]! : below;
-  }
-  return next;
-}
-
-/**
- * Returns the run that begins with a row: rows without notable entries, each directly below the other. Else only the
- * row.
- */
-function runFrom(
-  tree: OutlineRows,
-  shape: DrawnTree,
-  next: Int32Array,
-  row: number,
-  { fold, standsOut }: LayoutOptions,
-): number[] {
-  const inRun = (at: number) =>
-    at >= 0 && !OUTSTANDING.has(tree.kind(at)) && !standsOut.has(at) && !shape.parts(at) && next[at]! >= 0;
-  const run: number[] = [];
-  for (let at = row; fold && inRun(at); at = next[at]!) run.push(at);
-  return run.length < SHORTEST_RUN ? [row] : run;
 }
 
 /** Marks an entry's lane on the lines of the side branches before the entry that continues it. */
