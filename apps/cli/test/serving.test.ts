@@ -11,17 +11,18 @@ async function servedAt(child: Awaited<ReturnType<typeof start>>): Promise<strin
   return String(line);
 }
 
-test("serve prints an address, shows the session of a file, and ends with Ctrl-C", async () => {
+test("serve prints an address that opens the session of a file, and ends with Ctrl-C", async () => {
   const file = demoCopy();
   const child = await start(["serve", file]);
   const ended = once(child, "close");
-  const url = await servedAt(child);
+  const [url, place] = (await servedAt(child)).split("#");
   expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/[\w-]{32}\/$/);
-  const page = await (await fetch(url)).text();
+  const page = await (await fetch(url!)).text();
   expect(page).toContain("<title>Espalier</title>");
   expect(await (await fetch(`${url}api`)).json()).toEqual({ write: false });
   const sessions = (await (await fetch(`${url}api/sessions`)).json()) as { key: string; file: string }[];
   expect(sessions.map((session) => session.file)).toEqual([file]);
+  expect(place).toBe(`/s/${sessions[0]!.key}`);
   const facts = (await (await fetch(`${url}api/sessions/${sessions[0]!.key}/facts`)).json()) as object;
   expect(facts).toMatchObject({ length: 212, bytes: expect.any(Number) });
   child.kill("SIGINT");
@@ -53,9 +54,10 @@ test("serve takes the beginning of an id", async () => {
   const env = { ESPALIER_HOME: home, PI_CODING_AGENT_DIR: join(home, "pi") };
   const child = await start(["serve", "jet"], { env });
   const ended = once(child, "close");
-  const url = await servedAt(child);
+  const [url, place] = (await servedAt(child)).split("#");
   const sessions = (await (await fetch(`${url}api/sessions`)).json()) as { file: string }[];
   expect(sessions.map(({ file }) => file)).toEqual([join(folder, "jetty-1.jsonl")]);
+  expect(place).toBe("/s/jetty-1");
   child.kill("SIGINT");
   await ended;
   expect(await espalier(["serve", "harbour"], { env })).toMatchObject({

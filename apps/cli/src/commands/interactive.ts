@@ -109,9 +109,17 @@ function sessionsAt(shell: Shell, { folder: path, only }: ServedPlace): ViewerSe
 const untilInterrupted = (): Promise<unknown> =>
   Promise.race(["SIGINT", "SIGTERM"].map((signal) => once(process, signal)));
 
-/** Prints the address of a server, and closes the server when the user ends the command. */
-async function runServer(shell: Shell, server: { url: string; close(): Promise<void> }): Promise<void> {
-  await print(shell, { url: server.url }, [server.url]);
+/**
+ * Prints the address of a server, and closes the server when the user ends the command.
+ *
+ * @param address the address for people, if it differs from that for programs
+ */
+async function runServer(
+  shell: Shell,
+  server: { url: string; close(): Promise<void> },
+  address = server.url,
+): Promise<void> {
+  await print(shell, { url: server.url }, [address]);
   await shell.output.flush();
   await untilInterrupted();
   await server.close();
@@ -355,9 +363,13 @@ the events of the run are printed, one a line; when their reader closes the pipe
       "espalier serve 3kq7",
     ],
     async run({ shell, options }, place) {
-      const sessions = sessionsAt(shell, place === undefined ? {} : await placeNamed(shell, place));
+      const served = place === undefined ? {} : await placeNamed(shell, place);
+      const sessions = sessionsAt(shell, served);
       const { serveViewer } = await import("@espalier/viewer");
-      await runServer(shell, await serveViewer({ ...options, sessions, page: VIEWER_PAGE }));
+      const server = await serveViewer({ ...options, sessions, page: VIEWER_PAGE });
+      let address: string | undefined;
+      if (served.only) for await (const session of sessions.list()) address = server.addressOf(session);
+      await runServer(shell, server, address);
     },
   }),
   sessionCommand({

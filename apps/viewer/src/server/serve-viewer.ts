@@ -39,6 +39,8 @@ export interface ServeOptions {
 export interface ViewerServer {
   /** Address to open. Everybody who knows it may read all shown sessions. */
   url: string;
+  /** Returns the address that opens one session. */
+  addressOf(session: { id: string; ref: string }): string;
   close(): Promise<void>;
 }
 
@@ -67,6 +69,7 @@ export async function serveViewer(options: ServeOptions): Promise<ViewerServer> 
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/${token}/`;
   return {
     url,
+    addressOf: ({ id, ref }) => `${url}#/s/${open.keyOf(id, ref)}`,
     async close() {
       const closed = new Promise((resolve) => server.close(resolve));
       if ("closeAllConnections" in server) server.closeAllConnections();
