@@ -1,5 +1,4 @@
-import { randomBytes } from "node:crypto";
-import { realpathSync, renameSync, rmSync, statSync } from "node:fs";
+import { realpathSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Session } from "@espalier/engine";
@@ -23,25 +22,13 @@ export function writeExport(path: string, pieces: Generator<string, number>) {
   const chunks = chunksOf(pieces, count);
   const older = statSync(file, { throwIfNoEntry: false });
   if (!older) createWhole(file, chunks);
-  else if (older.isFile() && !holdsSession(file)) replaceFile(realpathSync(file), chunks);
+  else if (older.isFile() && !holdsSession(file)) createWhole(realpathSync(file), chunks, { replaces: true });
   else
     throw new CommandError(
       "exists",
       `${path} is ${older.isFile() ? "a session" : "not a file"} and was not changed; choose another name with --out.`,
     );
   return { file, entries: count.entries };
-}
-
-/** Writes a whole file under a temporary name, then renames it; an existing file is replaced. `mode`: default 0600. */
-export function replaceFile(file: string, chunks: Iterable<Uint8Array>, mode = 0o600): void {
-  const draft = `${file}.${randomBytes(6).toString("hex")}.tmp`;
-  createWhole(draft, chunks, { mode });
-  try {
-    renameSync(draft, file);
-  } catch (error) {
-    rmSync(draft, { force: true });
-    throw error;
-  }
 }
 
 /** Number of lines that are read to recognize a session, since the first lines may be damaged or missing. */

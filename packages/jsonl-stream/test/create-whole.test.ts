@@ -63,6 +63,19 @@ describe.each(ways)("creating a whole file %s", (_way, make) => {
     expect(beside(name)).not.toContainEqual(expect.stringMatching(/tmp$/));
   });
 
+  test("replaces an older file only when asked, whole or not at all", async () => {
+    const name = path("older.jsonl");
+    writeFileSync(name, "older\n", { mode: 0o644 });
+    const renameSync = refuse("EIO");
+    const failing = { replaces: true, calls: { ...nodeFileCalls, renameSync } };
+    expect((await rejection(make(name, chunks("newer\n"), failing))).code).toBe("write-failed");
+    expect(text(name)).toBe("older\n");
+    await make(name, chunks("newer\n"), { replaces: true });
+    expect(text(name)).toBe("newer\n");
+    expect(statSync(name).mode & 0o777).toBe(0o600);
+    expect(beside(name)).not.toContainEqual(expect.stringMatching(/tmp$/));
+  });
+
   test("writes everything to a disk that accepts little at a time", async () => {
     const name = path("bits.jsonl");
     const writeSync: FileCalls["writeSync"] = (fd, bytes, offset, length, position) =>

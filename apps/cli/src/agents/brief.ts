@@ -1,7 +1,7 @@
 // Separate from main.ts: it runs in a process of its own.
 // The slow part of a hook, in a separate process: the import, and the notes for the next start.
 
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { setPriority } from "node:os";
 import { dirname } from "node:path";
 import { rulesBlock } from "@espalier/compaction";
@@ -15,6 +15,7 @@ import {
 } from "@espalier/engine";
 import { importSessions } from "@espalier/interop/node";
 import { EspalierError } from "@espalier/jsonl-stream";
+import { createWhole } from "@espalier/jsonl-stream/node";
 import { labelsInForce } from "@espalier/session-tree";
 import { fileStore, takeFileLeaseSync } from "@espalier/session-tree/node";
 import { cutText, escapeText, extractiveSummarizer } from "@espalier/summarizer";
@@ -63,8 +64,7 @@ async function importAndBrief(agent: string, sessionId: string, transcript: stri
       // `uninstall` has removed the folder meanwhile.
       if (!existsSync(dirname(file))) return;
       const brief: Brief = { at: Date.now(), tookMs: Date.now() - started, text };
-      writeFileSync(`${file}.tmp`, JSON.stringify(brief), { mode: 0o600 });
-      renameSync(`${file}.tmp`, file);
+      createWhole(file, [Buffer.from(JSON.stringify(brief))], { replaces: true, isDurable: false });
     } finally {
       release();
     }

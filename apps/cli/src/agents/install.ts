@@ -14,11 +14,9 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { espalierHome } from "@espalier/engine";
-import { EspalierError } from "@espalier/jsonl-stream";
-import { systemCode } from "@espalier/jsonl-stream/node";
+import { createWhole, systemCode } from "@espalier/jsonl-stream/node";
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from "diff";
 import { CommandError } from "../failure.ts";
-import { replaceFile } from "../write-export.ts";
 import { AGENT_NAMES, type Agent, type AgentSettings, agentsFolder, isInstalled } from "./agents.ts";
 import { hooksFolder } from "./hook.ts";
 import { type Insertion, NO_INSERTION } from "./settings-text.ts";
@@ -278,10 +276,9 @@ function writeText(path: string, text: string): void {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     const file = existsSync(path) ? realpathSync(path) : path;
     const mode = (statSync(file, { throwIfNoEntry: false })?.mode ?? 0o600) & 0o777;
-    replaceFile(file, [Buffer.from(text)], mode);
+    createWhole(file, [Buffer.from(text)], { mode, replaces: true });
   } catch (cause) {
-    const code = systemCode(cause instanceof EspalierError ? cause.cause : cause) ?? "see cause";
-    const message = `${path} could not be written (${code}); check the permissions of its folder and the free space on the disk, and repeat the command.`;
+    const message = `${path} could not be written (${systemCode(cause) ?? "see cause"}); check the permissions of its folder and the free space on the disk, and repeat the command.`;
     throw new CommandError("settings", message, { cause });
   }
 }

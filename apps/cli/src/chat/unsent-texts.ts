@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { espalierHome, type Session } from "@espalier/engine";
+import { createWhole, systemCode } from "@espalier/jsonl-stream/node";
 
 /** Texts of a chat that are not in its session. */
 export interface UnsentTexts {
@@ -41,8 +42,7 @@ export class UnsentFile {
     try {
       if (!isEmpty) {
         mkdirSync(draftsFolder(), { recursive: true, mode: 0o700 });
-        writeFileSync(`${file}.tmp`, content, { mode: 0o600 });
-        renameSync(`${file}.tmp`, file);
+        createWhole(file, [Buffer.from(content)], { replaces: true, isDurable: false });
       }
       [this.#file, this.#content] = [file, content];
       if (before !== "" && before !== file) rmSync(before, { force: true });
@@ -76,9 +76,8 @@ export class UnsentFile {
 
   #fail(error: unknown): void {
     this.#isBroken = true;
-    const { code = "an error" } = error as NodeJS.ErrnoException;
     this.#onError(
-      `Unsent texts cannot be kept in ${draftsFolder()} (${code}), so they are lost when this terminal closes; make it a folder that you can write to.`,
+      `Unsent texts cannot be kept in ${draftsFolder()} (${systemCode(error) ?? "an error"}), so they are lost when this terminal closes; make it a folder that you can write to.`,
     );
   }
 
@@ -125,7 +124,7 @@ function filesIn(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    if (systemCode(error) === "ENOENT") return [];
     throw error;
   }
 }
@@ -137,6 +136,6 @@ function isRunning(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code !== "ESRCH";
+    return systemCode(error) !== "ESRCH";
   }
 }

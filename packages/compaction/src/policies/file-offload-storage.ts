@@ -1,10 +1,9 @@
 import { createHash } from "node:crypto";
 import { constants } from "node:fs";
-import { lstat, mkdir, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
+import { lstat, mkdir, readdir, readFile, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { nodeFileCalls, syncFolderOfAsync } from "@espalier/jsonl-stream/node";
-import { createId } from "@espalier/session-tree";
+import { createWholeAsync } from "@espalier/jsonl-stream/node";
 import type { OffloadStorage } from "./offload-storage.ts";
 
 /** Age at which an unfinished file of another process is removed, in milliseconds. */
@@ -43,10 +42,7 @@ export function fileOffloadStorage(folder: string): OffloadStorage {
         );
       // Two writers may store the same text at once: each writes its own draft, and the draft that is renamed last is
       // kept.
-      const draft = `${path}.${createId()}.tmp`;
-      await writeFile(draft, text.toWellFormed(), { flag: "wx", mode: 0o600, flush: true });
-      await rename(draft, path);
-      await syncFolderOfAsync(path, nodeFileCalls);
+      await createWholeAsync(path, [new TextEncoder().encode(text)], { replaces: true });
       return path;
     },
     async remove(path) {

@@ -1,18 +1,7 @@
-import {
-  existsSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  type Stats,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, readdirSync, readFileSync, realpathSync, rmSync, type Stats, statSync } from "node:fs";
 import { join, relative, resolve, sep } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { digestOf, withView } from "@espalier/jsonl-stream/node";
-import { createId } from "@espalier/session-tree";
+import { createWhole, digestOf, systemCode, withView } from "@espalier/jsonl-stream/node";
 import { makeFolder, projectKey } from "@espalier/session-tree/node";
 import { espalierHome } from "./home.ts";
 import { readSettingsFile, SETTINGS_FILES } from "./settings-file.ts";
@@ -97,11 +86,8 @@ export function openTrust(home: string = espalierHome()): TrustStore {
       );
       const record: TrustRecord = { folder, files: digestsIn(folder, modules), modules };
       makeFolder(records);
-      withWriteErrors(fileOf(folder), (file) => {
-        const draft = `${file}.${createId()}.tmp`;
-        writeFileSync(draft, `${JSON.stringify(record, null, 2)}\n`, { mode: 0o600, flag: "wx" });
-        renameSync(draft, file);
-      });
+      const bytes = Buffer.from(`${JSON.stringify(record, null, 2)}\n`);
+      withWriteErrors(fileOf(folder), (file) => createWhole(file, [bytes], { replaces: true }));
     },
     revoke(folder) {
       const file = fileOf(resolve(folder));
@@ -126,8 +112,7 @@ function withWriteErrors(file: string, write: (file: string) => void): void {
   try {
     write(file);
   } catch (cause) {
-    const code = (cause as NodeJS.ErrnoException).code ?? "see cause";
-    const message = `${file} cannot be written (${code}); check the permissions of its folder and the free space on the disk, or name another home in ESPALIER_HOME.`;
+    const message = `${file} cannot be written (${systemCode(cause) ?? "see cause"}); check the permissions of its folder and the free space on the disk, or name another home in ESPALIER_HOME.`;
     throw new EspalierError("write-failed", message, { cause });
   }
 }

@@ -1,4 +1,3 @@
-import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { EspalierErrorCode } from "@espalier/jsonl-stream";
@@ -15,7 +14,7 @@ import {
   redactText,
   type SessionStore,
 } from "@espalier/session-tree";
-import { factsOf, makeFolder, takeFileLease, writeDerived } from "@espalier/session-tree/node";
+import { factsOf, makeFolder, readDerived, takeFileLease, writeDerived } from "@espalier/session-tree/node";
 import type { SessionDraft, SessionImporter, SiblingFiles, SourceFile } from "../import/draft.ts";
 import { mentions } from "../import/entry.ts";
 import { type ImportIssueKind, ImportIssues } from "../import/issue.ts";
@@ -370,14 +369,7 @@ function changedFiles(
 
 /** Returns size and time of imported files, by path; empty when the record is missing or invalid. */
 function readRecord(path: string): Map<string, string> {
-  if (!existsSync(path)) return new Map();
-  try {
-    const value: unknown = JSON.parse(readFileSync(path, "utf8"));
-    const entries = isRecord(value) ? Object.entries(value) : [];
-    return new Map(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
-  } catch (error) {
-    // An unreadable record only costs time.
-    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code !== undefined) return new Map();
-    throw error;
-  }
+  const value = readDerived(path);
+  const entries = isRecord(value) ? Object.entries(value) : [];
+  return new Map(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
 }

@@ -375,8 +375,13 @@ export function isSameFile(one: FileFacts, other: FileFacts): boolean {
   return one.ino === other.ino && one.dev === other.dev;
 }
 
-/** Returns the code of an error of the operating system (`ENOENT`, …); undefined for any other error. */
+/**
+ * Returns the code of an error of the operating system (`ENOENT`, …), also when it is the cause of an EspalierError;
+ * undefined for any other error without a code.
+ */
 export function systemCode(error: unknown): string | undefined {
+  if (error instanceof EspalierError && error.cause !== undefined)
+    return systemCode(error.cause) ?? error.code;
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
 }
 

@@ -23,22 +23,20 @@ import {
 
 /**
  * Creates a whole file, durably: writes it under a temporary name, syncs it, gives it its name without overwriting, and
- * syncs the folder. When it throws, neither the new file nor the temporary one is left.
+ * syncs the folder. When it throws, neither the new file nor the temporary one is left, and with `replaces` an older
+ * file is unchanged unless only the last sync failed.
  *
  * @throws EspalierError `exists`, `not-found` (no such folder), `short-write`, `write-failed`, and the errors of
  * `chunks`
  */
-export function createWhole(
-  path: string,
-  chunks: Iterable<Uint8Array>,
-  options: WholeFileOptions = {},
-): void {
+export function createWhole(path: string, chunks: Iterable<Uint8Array>, given: WholeFileOptions = {}): void {
   const absolute = resolve(path);
-  const { mode = 0o600, calls = nodeFileCalls } = options;
-  const made = [writeDraft(absolute, chunks, mode, calls)];
+  const options = { calls: nodeFileCalls, ...given };
+  const { calls, isDurable = true } = options;
+  const made = [writeDraft(absolute, chunks, options)];
   try {
-    putInPlace(made, absolute, mode, calls);
-    writingCall(absolute, () => syncFolderOf(absolute, calls));
+    putInPlace(made, absolute, options);
+    if (isDurable) writingCall(absolute, () => syncFolderOf(absolute, calls));
   } catch (error) {
     discard(made, calls);
     throw error;
@@ -53,12 +51,13 @@ export function createWhole(
 export async function createWholeAsync(
   path: string,
   chunks: Iterable<Uint8Array>,
-  options: WholeFileOptions = {},
+  given: Omit<WholeFileOptions, "isDurable"> = {},
 ): Promise<void> {
   const absolute = resolve(path);
-  const { mode = 0o600, calls = nodeFileCalls } = options;
-  const { draft, fd } = fillDraft(absolute, chunks, mode, calls);
-  const file: MadeFile = { path: absolute, fd, mode, made: [draft] };
+  const options = { calls: nodeFileCalls, ...given };
+  const { calls } = options;
+  const { draft, fd } = fillDraft(absolute, chunks, options);
+  const file: MadeFile = { path: absolute, fd, options, made: [draft] };
   const makers = makersOf(calls);
   makers.waiting.push(file);
   await makers.round();
@@ -70,7 +69,7 @@ export async function createWholeAsync(
 interface MadeFile {
   path: string;
   fd: number;
-  mode: number;
+  options: DraftOptions;
   /** Paths to remove after a failure: the draft, later also the file. */
   made: string[];
   failure?: unknown;
@@ -96,7 +95,7 @@ function makersOf(calls: FileCalls): Makers {
 
 async function makeAll(files: readonly MadeFile[], calls: FileCalls): Promise<void> {
   await Promise.all(files.map((file) => attempt(file, () => syncAndClose(file, calls))));
-  for (const file of files) await attempt(file, () => putInPlace(file.made, file.path, file.mode, calls));
+  for (const file of files) await attempt(file, () => putInPlace(file.made, file.path, file.options));
   const folders = new Map<string, Promise<void>>();
   await Promise.all(
     files.map((file) =>
@@ -132,9 +131,10 @@ async function syncAndClose({ path, fd }: MadeFile, calls: FileCalls): Promise<v
 }
 
 /** Gives the draft in `made` its final name. Adds the name to `made`, which lists the paths to remove after a failure. */
-function putInPlace(made: string[], path: string, mode: number, calls: FileCalls): void {
+function putInPlace(made: string[], path: string, { mode = 0o600, replaces, calls }: DraftOptions): void {
   const draft = made[0]!;
-  if (linkNew(draft, path, calls)) {
+  if (replaces) writingCall(path, () => calls.renameSync(draft, path));
+  else if (linkNew(draft, path, calls)) {
     made.push(path);
     writingCall(path, () => calls.unlinkSync(draft));
   } else {
@@ -187,7 +187,7 @@ export function replaceWhole(path: string, chunks: Iterable<Uint8Array>, options
   const keepAs = resolve(options.keepAs);
   const { expectedSize, calls = nodeFileCalls } = options;
   const original = lookAt(absolute, calls);
-  const draft = writeDraft(absolute, chunks, permissionsOf(original), calls, true);
+  const draft = writeDraft(absolute, chunks, { mode: permissionsOf(original), calls, isReadBack: true });
   let copy: string[] = [];
   try {
     copy = keepOriginal(absolute, original, keepAs, calls);
@@ -268,27 +268,33 @@ export function digestOf(view: ByteView, size = view.size): string {
 export interface WholeFileOptions {
   /** Permissions of the file, before the umask. Default 0600. */
   mode?: number;
+  /** True to replace an older file, atomically: readers find the older file or the new one. Default false: `exists`. */
+  replaces?: boolean;
+  /** False to write without syncs, so that a power failure can lose the file, or leave it empty. Default true. */
+  isDurable?: boolean;
   /** Calls to the file system. Default: those of `node:fs`. */
   calls?: FileCalls;
+}
+
+/** Options of writing a draft. */
+interface DraftOptions extends WholeFileOptions {
+  calls: FileCalls;
+  /** True to read each block back before the next one is written. */
+  isReadBack?: boolean;
 }
 
 const FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0);
 
 /**
- * Writes a whole file next to `path`, as `<path>.<12 hex digits>.tmp`, and syncs it. Returns its path. When it throws,
- * the file is removed. With `isReadBack`, each block is read back before the next one is written.
+ * Writes a whole file next to `path`, as `<path>.<12 hex digits>.tmp`, and syncs it unless `isDurable` is false. Returns
+ * its path. When it throws, the file is removed.
  */
-function writeDraft(
-  path: string,
-  chunks: Iterable<Uint8Array>,
-  mode: number,
-  calls: FileCalls,
-  isReadBack = false,
-): string {
-  const { draft, fd } = fillDraft(path, chunks, mode, calls, isReadBack);
+function writeDraft(path: string, chunks: Iterable<Uint8Array>, options: DraftOptions): string {
+  const { calls, isDurable = true } = options;
+  const { draft, fd } = fillDraft(path, chunks, options);
   try {
     try {
-      writingCall(path, () => calls.fsyncSync(fd));
+      if (isDurable) writingCall(path, () => calls.fsyncSync(fd));
     } catch (error) {
       discardDescriptor(fd, calls);
       throw error;
@@ -305,9 +311,7 @@ function writeDraft(
 function fillDraft(
   path: string,
   chunks: Iterable<Uint8Array>,
-  mode: number,
-  calls: FileCalls,
-  isReadBack = false,
+  { mode = 0o600, calls, isReadBack }: DraftOptions,
 ): { draft: string; fd: number } {
   const draft = `${path}.${calls.randomName()}.tmp`;
   const fd = writingCall(path, () => calls.openSync(draft, FLAGS, mode));

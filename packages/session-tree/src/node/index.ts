@@ -4,6 +4,7 @@ export {
   makeFolder,
   offloadFolder,
   projectKey,
+  readDerived,
   type SearchedFolders,
   type SessionFile,
   sessionFileName,

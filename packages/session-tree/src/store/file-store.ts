@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, type Stats } from "node:fs";
+import { existsSync, rmSync, type Stats } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
 import {
@@ -21,6 +21,7 @@ import { firstHeader, parsedHeader } from "../entry/line.ts";
 import {
   isBelow,
   makeFolder,
+  readDerived,
   refuseLinksBelow,
   sessionBelongings,
   sessionFiles,
@@ -233,7 +234,8 @@ class ListingCatalogue {
 
   constructor(home: string) {
     this.#path = join(home, "listings.json");
-    this.#known = this.#read();
+    const { shape, sessions } = (readDerived(this.#path) ?? {}) as { shape?: unknown; sessions?: object };
+    this.#known = new Map(shape === SHAPE ? Object.entries<Known>({ ...sessions }) : []);
   }
 
   /** Returns the listing of a file with unchanged facts. */
@@ -261,16 +263,6 @@ class ListingCatalogue {
     this.forget((path) => !existsSync(path));
     const sessions = Object.fromEntries(this.#known);
     writeDerived(this.#path, JSON.stringify({ shape: SHAPE, sessions }));
-  }
-
-  #read(): Map<string, Known> {
-    try {
-      const { shape, sessions } = JSON.parse(readFileSync(this.#path, "utf8"));
-      return new Map(shape === SHAPE ? Object.entries<Known>(sessions) : []);
-    } catch {
-      // Missing or damaged: the cache is built again.
-      return new Map();
-    }
   }
 }
 

@@ -1,19 +1,18 @@
-import { createHash, randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 import {
   type Dirent,
   lstatSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   realpathSync,
-  renameSync,
   type Stats,
   statSync,
-  writeFileSync,
 } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
-  discard,
+  createWhole,
   type FileCalls,
   nodeFileCalls,
   syncFolderOf,
@@ -187,13 +186,20 @@ function makeFoldersTo(folder: string, calls: FileCalls): void {
 
 /** Replaces a file of derived data as a whole. A failure is ignored, because the data can be derived again. */
 export function writeDerived(path: string, text: string): void {
-  const draft = `${path}.${randomBytes(6).toString("hex")}.tmp`;
   try {
-    writeFileSync(draft, text, { mode: 0o600, flag: "wx" });
-    renameSync(draft, path);
+    createWhole(path, [Buffer.from(text)], { replaces: true, isDurable: false });
   } catch {
     // The folder is missing, read-only or full.
-    discard([draft], nodeFileCalls);
+  }
+}
+
+/** Returns the JSON value of a file of derived data; undefined when it is missing or damaged. */
+export function readDerived(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, "utf8"));
+  } catch {
+    // The data is derived again.
+    return undefined;
   }
 }
 

@@ -352,7 +352,7 @@ function busy(files: LeaseFiles, path: string, { pid, host, since }: Lease): Esp
 }
 
 function leaseError(path: string, name: string, cause: unknown): EspalierError {
-  const code = systemCode(cause instanceof EspalierError ? (cause.cause ?? cause) : cause);
+  const code = systemCode(cause);
   const gone = `${path} or its folder no longer exists; name an existing session.`;
   if (code === "ENOENT") return new EspalierError("not-found", gone, { cause });
   const message = `The ${name} of ${path} could not be taken (${code ?? "see cause"}); check the permissions of its folder and the free space on the disk, or copy the session to another folder.`;

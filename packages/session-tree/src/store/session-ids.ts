@@ -1,20 +1,9 @@
 // Separate from file-store.ts: it is a cache on disk, which the store can do without.
-import { createHash, randomBytes } from "node:crypto";
-import {
-  appendFileSync,
-  closeSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  type Stats,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from "node:fs";
+import { createHash } from "node:crypto";
+import { appendFileSync, readdirSync, readFileSync, type Stats, statSync, utimesSync } from "node:fs";
 import { basename, join, relative, resolve, sep } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { discard, linkNew, nodeFileCalls, systemCode, uninterrupted } from "@espalier/jsonl-stream/node";
+import { createWhole, discard, nodeFileCalls, systemCode, uninterrupted } from "@espalier/jsonl-stream/node";
 import { idTakenError } from "../entry/error.ts";
 import { makeFolder, writeDerived } from "./files.ts";
 import { type Processes, type ProcessIdentity, takeFileLease } from "./lease.ts";
@@ -128,20 +117,22 @@ export class SessionIds {
   }
 
   async #take(id: string, claim: string, path: string): Promise<void> {
-    const text = `${JSON.stringify({ id, files: [path], by: this.#processes.own() })}\n`;
+    const bytes = Buffer.from(`${JSON.stringify({ id, files: [path], by: this.#processes.own() })}\n`);
     for (let attempt = 1; ; attempt += 1) {
       const [taken] = this.#filesOf(id, false, attempt > 1);
       if (taken !== undefined) throw idTakenError(id, `in ${taken}`);
+      makeFolder(this.#claims);
       try {
-        makeFolder(this.#claims);
-        if (putNew(claim, text)) return;
+        // The file gets its name together with its text, so that a killed process leaves no empty claim. Only file
+        // systems without links show an empty file for a moment.
+        return createWhole(claim, [bytes], { isDurable: false });
       } catch (cause) {
-        if (cause instanceof EspalierError) throw cause;
-        throw new EspalierError(
-          "write-failed",
-          `The id ${id} could not be taken in ${this.#claims} (${systemCode(cause) ?? "see cause"}); check the permissions of that folder and the free space on the disk.`,
-          { cause },
-        );
+        if (!(cause instanceof EspalierError && cause.code === "exists"))
+          throw new EspalierError(
+            "write-failed",
+            `The id ${id} could not be taken in ${this.#claims} (${systemCode(cause) ?? "see cause"}); check the permissions of that folder and the free space on the disk.`,
+            { cause },
+          );
       }
       if (this.#isBeingMade(claim)) throw idTakenError(id, "which is being made");
       await this.#removeStale(claim);
@@ -332,27 +323,6 @@ function readIfThere(path: string): Buffer {
     throw new EspalierError("unreadable", `${path} cannot be read; check its permissions, or remove it.`, {
       cause: error,
     });
-  }
-}
-
-/**
- * Creates a file that must not exist; returns false when it does. The file gets its name together with its text, so that
- * a killed process leaves no empty claim. Only file systems without links show an empty file for a moment.
- */
-function putNew(path: string, text: string): boolean {
-  const draft = `${path}.${randomBytes(6).toString("hex")}.tmp`;
-  try {
-    uninterrupted(() => writeFileSync(draft, text, { mode: 0o600, flag: "wx" }));
-    if (!linkNew(draft, path, nodeFileCalls)) {
-      closeSync(uninterrupted(() => openSync(path, "wx", 0o600)));
-      renameSync(draft, path);
-    }
-    return true;
-  } catch (error) {
-    if (systemCode(error) === "EEXIST" || systemCode(error) === "exists") return false;
-    throw error;
-  } finally {
-    remove(draft);
   }
 }
 
