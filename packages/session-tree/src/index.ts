@@ -301,6 +301,7 @@ export {
 } from "./tree/queries.ts";
 
 export {
+  BlockReader,
   ChildIndex,
   commonAncestorRow,
   isOnPath,

@@ -1,13 +1,14 @@
 // Separate from importer.ts: it reads the lines of a file; the importer makes entries of them.
 import { type ByteView, LONGEST_PARSED, parseLine } from "@espalier/jsonl-stream";
 import {
+  BlockReader,
   contentBlocks,
   type Entry,
   isRecord,
   type ParentLink,
   type ToolCallBlock,
 } from "@espalier/session-tree";
-import { firstLines, LineReader, type SiblingFiles, type SourceFile, sourceName } from "../import/draft.ts";
+import { firstLines, type SiblingFiles, type SourceFile, sourceName } from "../import/draft.ts";
 import { idFromSource, idFromText, NO_TIME, readTime, type SourceTime } from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
 import { HashRows, ScratchArea, type ScratchColumn, type ScratchSpace } from "../scratch/space.ts";
@@ -22,7 +23,7 @@ export class ClaudeCodeFile {
   /** Calls of the file; complete when the entries of the conversation have been read. */
   calls: CallBook;
   callsRead = false;
-  readonly #reader: LineReader;
+  readonly #reader: BlockReader;
   #facts: SessionFacts | undefined;
   #lines: FileLines | undefined;
   #boundaries: Boundaries | undefined;
@@ -38,7 +39,7 @@ export class ClaudeCodeFile {
     this.#space = space;
     this.#area = new ScratchArea(space);
     this.calls = new CallBook(this.#area);
-    this.#reader = new LineReader(source.view);
+    this.#reader = new BlockReader(source.view);
   }
 
   get facts(): SessionFacts {
@@ -68,7 +69,7 @@ export class ClaudeCodeFile {
     return parsed.ok && isRecord(parsed.value) ? parsed.value : undefined;
   }
 
-  /** Returns the bytes of a line, or its first `longest` bytes; valid until the next line is read. */
+  /** Returns the bytes of a line, or its first `longest` bytes. */
   bytesAt(row: number, longest = Number.POSITIVE_INFINITY): Uint8Array {
     const { table } = this.lines;
     return this.#reader.read(table.offset.get(row), Math.min(table.lineLength.get(row), longest));

@@ -168,34 +168,6 @@ export function sourceName(path: string): string {
   return path.replace(/^.*[/\\]/, "").replace(/(?:\.jsonl)?(?:\.zst)?$/, "");
 }
 
-/** Number of bytes read at a time: lines are usually read in file order. */
-const BLOCK = 1 << 20;
-
-/** Reads lines at any offset of a view; consecutive lines, in either direction, take one read a block. */
-export class LineReader {
-  readonly #view: ByteView;
-  /** Reused, because a new block for each read takes longer than the read. */
-  readonly #block: Uint8Array;
-  #start = 0;
-  #length = 0;
-
-  constructor(view: ByteView) {
-    this.#view = view;
-    this.#block = new Uint8Array(Math.min(BLOCK, view.size));
-  }
-
-  /** Returns the bytes of a line, valid until the next call. */
-  read(offset: number, length: number): Uint8Array {
-    if (length > this.#block.length) return this.#view.read(offset, length);
-    if (offset < this.#start || offset + length > this.#start + this.#length) {
-      // A reader that reads a line above the block usually continues upwards.
-      this.#start = offset < this.#start ? Math.max(0, offset + length - this.#block.length) : offset;
-      this.#length = this.#view.readInto(this.#start, this.#block);
-    }
-    return this.#block.subarray(offset - this.#start, offset - this.#start + length);
-  }
-}
-
 /** Counts of a session for a report. */
 export interface SessionCounts {
   entries: number;

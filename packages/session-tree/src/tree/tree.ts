@@ -236,7 +236,7 @@ const BLOCK = 1 << 18;
  * line costs more than its bytes. Other pieces are read alone. No block is written to again, so the caller can keep a
  * piece of it.
  */
-class BlockReader {
+export class BlockReader {
   readonly #view: ByteView;
   #block: Uint8Array = new Uint8Array();
   /** Offset of the block in the view. */
@@ -249,6 +249,7 @@ class BlockReader {
     this.#view = view;
   }
 
+  /** Returns the bytes of a piece. */
   read(offset: number, length: number): Uint8Array {
     const end = offset + length;
     const isAtHand = offset >= this.#start && end <= this.#start + this.#block.length;
