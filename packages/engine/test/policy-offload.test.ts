@@ -10,7 +10,15 @@ import {
   messageText,
 } from "@espalier/session-tree";
 import { offloadFolder } from "@espalier/session-tree/node";
-import { cutOffAnswer, failingAnswer, hangingAnswer, scriptedSummarizer } from "@espalier/summarizer/testing";
+import { anthropicSummarizer } from "@espalier/summarizer";
+import {
+  cutOffAnswer,
+  failingAnswer,
+  hangingAnswer,
+  scriptedSummarizer,
+  startMessagesServer,
+  textReply,
+} from "@espalier/summarizer/testing";
 import { describe, expect, test, vi } from "vitest";
 import { COMPACT_SUMMARY, say, stage, until } from "./policy-stage.ts";
 
@@ -358,6 +366,23 @@ describe("a compaction", () => {
     expect(warnings).toEqual([expect.stringContaining("small")]);
     await Promise.all([reachable.close(), unreachable.close()]);
   });
+
+  test.each(["claude-haiku-4-5", "anthropic/claude-haiku-4-5"])(
+    "asks Claude's model %s at the address of the session's own",
+    async (model) => {
+      const server = await startMessagesServer({ reply: textReply(COMPACT_SUMMARY), apiKey: "own-key" });
+      const session = await stage({
+        policy: "offload",
+        policySettings: { model },
+        summarizer: anthropicSummarizer({ apiKey: "own-key", baseURL: server.url, model: "claude-opus-4-8" }),
+      });
+      await say(session, 9);
+      expect(await session.compact()).toMatchObject({ eligible: true, source: "anthropic" });
+      expect(server.requests.map(({ body }) => body["model"])).toEqual(["claude-haiku-4-5"]);
+      await session.close();
+      await server.close();
+    },
+  );
 
   test("warns about a file that cannot be removed", async () => {
     const warnings: string[] = [];

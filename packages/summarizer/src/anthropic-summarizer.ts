@@ -197,7 +197,9 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
 
   const { contextWindow, maxOutputTokens } = plan;
   const model = { provider: "anthropic", modelId };
-  return { name: "anthropic", model, contextWindow, maxOutputTokens, summarize, countTokens, promptTokens };
+  const withModel = (other: string) => anthropicSummarizer({ client, model: other });
+  const sizes = { contextWindow, maxOutputTokens, countTokens, promptTokens };
+  return { name: "anthropic", model, ...sizes, summarize, withModel };
 }
 
 /** Tokens for the thinking of models that think by default. */

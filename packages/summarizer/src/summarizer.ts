@@ -94,6 +94,8 @@ export interface Summarizer {
    * bound does not decide if a request fits. Absent: only bounds are used.
    */
   promptTokens?(request: SummaryRequest): Promise<number | undefined>;
+  /** Returns a summarizer by another model of the same provider, with the same access. Absent: there is only one model. */
+  withModel?(model: string): Summarizer;
 }
 
 /**

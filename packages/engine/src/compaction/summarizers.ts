@@ -2,7 +2,6 @@ import type { SummaryStyle } from "@espalier/compaction";
 import { withRetries } from "@espalier/compaction/policies";
 import { CHARS_PER_TOKEN } from "@espalier/session-tree";
 import {
-  anthropicSummarizer,
   chainOf,
   extractiveSummarizer,
   isExtractive,
@@ -66,21 +65,18 @@ export const EXTRACTIVE = extractiveSummarizer();
 export const DEFAULT_CONCURRENCY = 2;
 
 /**
- * Returns the summarizer of a session: that of the model that a policy names, if it is available; else the session's
- * own, with a warning; undefined when the session has none.
+ * Returns the summarizer of a session: that of the model that a policy names, if it is available, also by the same
+ * provider; else the session's own, with a warning; undefined when the session has none.
  */
 export function summarizerOf({ options, logger }: Session, model?: string): Summarizer | undefined {
   if (!model) return options.summarizer;
-  const named = options.summarizerForModel?.(model) ?? sameProvider(options.summarizer, model);
+  const own = options.summarizer;
+  // A setting may name the model as `provider/id`.
+  const id = model.startsWith(`${own?.model?.provider}/`) ? model.slice(model.indexOf("/") + 1) : model;
+  const named = options.summarizerForModel?.(model) ?? own?.withModel?.(id);
   if (!named)
     logger.warn(`No summarizer is available for the model ${model}; the session's own writes the summaries.`);
-  return named ?? options.summarizer;
-}
-
-/** Returns a summarizer with another Claude model, if the session's one is Claude and `ANTHROPIC_API_KEY` is set. */
-function sameProvider(summarizer: Summarizer | undefined, model: string): Summarizer | undefined {
-  const canAsk = summarizer?.name === "anthropic" && process.env["ANTHROPIC_API_KEY"];
-  return canAsk ? anthropicSummarizer({ model }) : undefined;
+  return named ?? own;
 }
 
 /**
