@@ -49,10 +49,14 @@ import { plainLine, titleOf } from "./text.ts";
  */
 export type SessionUse = "read" | "tree" | "plan" | "change" | "annotate" | "summarize";
 
-const USES: Readonly<Record<SessionUse, (shell: Shell) => OpenOptions>> = {
+/** Options to open a session for each purpose. */
+export const optionsFor: Readonly<Record<SessionUse, (shell: Shell) => OpenOptions>> = {
   read: (shell) => ({ ...openOptions(shell), mode: "read" }),
-  tree: (shell) => USES.read(shell),
-  plan: (shell) => planOptions(shell),
+  tree: (shell) => optionsFor.read(shell),
+  plan: (shell) => ({
+    ...optionsFor.read(shell),
+    settle: async (modelOf) => sessionOptionsOf((await currentSettings(shell, modelOf)).values),
+  }),
   change: (shell) => changeOptions(shell),
   annotate: (shell) => ({ ...changeOptions(shell), lease: false }),
   summarize: (shell) => changeOptions(shell, true),
@@ -73,7 +77,7 @@ export async function withSession<Result>(
   run: (session: Session) => Promise<Result>,
   isContextEnough = false,
 ): Promise<Result> {
-  const options = { ...USES[use](shell), ...(isContextEnough ? { whole: false } : {}) };
+  const options = { ...optionsFor[use](shell), ...(isContextEnough ? { whole: false } : {}) };
   const ref = await sessionNamed(shell.store, word);
   const session = await openSession(ref, options).catch((error: unknown) => {
     // The file may be a session of another agent.
@@ -118,19 +122,12 @@ function namingSession(error: unknown, word: string): unknown {
 const WAIT = 2_000;
 
 /** Options to open a session for a change: with its extensions, the current settings, and its lease. */
-export function changeOptions(shell: Shell, summarizes = false): OpenOptions {
+function changeOptions(shell: Shell, summarizes = false): OpenOptions {
   const { onBusy = "error" } = shell.globals;
   const settle: OpenOptions["settle"] = async (modelOf) =>
     sessionSettings(shell, await currentSettings(shell, modelOf), summarizes);
   return { ...openOptions(shell), discoverExtensions: true, onBusy, waitMs: WAIT, settle };
 }
-
-/** Options to open a session for a plan: read-only, with the current settings. */
-export const planOptions = (shell: Shell): OpenOptions => ({
-  ...openOptions(shell),
-  mode: "read",
-  settle: async (model) => sessionOptionsOf((await currentSettings(shell, model)).values),
-});
 
 /** Options for every opening of a session: the store, extensions, and functions that print to the user or ask. */
 export function openOptions(shell: Shell): OpenOptions {

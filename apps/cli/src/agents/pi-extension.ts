@@ -1,10 +1,14 @@
 // Extension for the Pi coding agent: a separate entry of the build, which Pi loads.
 
 import { existsSync } from "node:fs";
+import type { BeforeCompactEvent } from "@espalier/compaction";
 import {
   type BranchSide,
   compareBranches,
   diagnose,
+  type EspalierApi,
+  type ExtensionCommandContext,
+  type ExtensionContext,
   openSession,
   PIN,
   pinnedOn,
@@ -17,68 +21,20 @@ import {
   sessionOptionsOf,
 } from "@espalier/engine";
 import { EspalierError, formatLine } from "@espalier/jsonl-stream";
-import { type Entry, leaf, memoryStore, type SessionHeader } from "@espalier/session-tree";
+import { type BranchSummaryEntry, leaf, memoryStore } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany, formatPrice } from "../numbers.ts";
 import { given } from "../options.ts";
 
-/** Fields of Pi's context of an event or a command that are used here. */
-interface PiContext {
-  cwd: string;
-  model?: { contextWindow?: number };
-  ui: { notify(text: string, kind?: "info" | "warning" | "error"): void };
-  sessionManager: {
-    getHeader(): SessionHeader | null;
-    getEntries(): Entry[];
-    getLeafId(): string | null;
-    getSessionFile(): string | undefined;
-    getBranch(): Entry[];
-  };
-  /** Present in commands only. */
-  navigateTree(targetId: string, options?: { summarize: boolean }): Promise<unknown>;
-}
-
-interface PiCompactEvent {
-  preparation: { settings?: { reserveTokens?: number; keepRecentTokens?: number } };
-  customInstructions?: string;
-  signal?: AbortSignal;
-}
-
-interface PiTreeEvent {
-  preparation: { targetId: string; userWantsSummary: boolean; customInstructions?: string };
-  signal?: AbortSignal;
-}
-
-/** Functions of Pi's API for extensions that are used here. */
-interface PiApi {
-  on(
-    event: "session_before_compact",
-    handler: (event: PiCompactEvent, context: PiContext) => unknown,
-  ): unknown;
-  on(event: "session_before_tree", handler: (event: PiTreeEvent, context: PiContext) => unknown): unknown;
-  registerCommand(
-    name: string,
-    options: { description: string; handler(words: string, context: PiContext): Promise<void> },
-  ): void;
-  registerTool(tool: object): void;
-  appendEntry(customType: string, data: unknown): void;
-}
-
-/** Summary that an extension gives Pi for an act. */
-interface GivenSummary {
-  summary: string;
-  details?: unknown;
-}
-
-/** Registers the policies, summaries, commands and the tool. */
-export default function espalier(pi: PiApi): void {
+/** Registers the policies, summaries, commands and the tool. Typed like our own extensions, which have Pi's API. */
+export default function espalier(pi: EspalierApi): void {
   /** Summary of the running merge. */
-  let merging: GivenSummary | undefined;
+  let merging: ReturnType<typeof summaryIn> | undefined;
 
   pi.on("session_before_compact", (event, context) =>
-    orNothing(context, "compaction", async () => ({ compaction: await compactionOf(event, context) })),
+    orNothing(context, "compaction", async () => given({ compaction: await compactionOf(event, context) })),
   );
   pi.on("session_before_tree", ({ preparation, signal }, context) => {
     if (!preparation.userWantsSummary) return undefined;
@@ -96,7 +52,7 @@ export default function espalier(pi: PiApi): void {
   const register = (
     name: string,
     description: string,
-    run: (word: string[], context: PiContext) => Promise<string>,
+    run: (word: string[], context: ExtensionCommandContext) => Promise<string>,
   ) =>
     pi.registerCommand(name, {
       description,
@@ -176,7 +132,7 @@ export default function espalier(pi: PiApi): void {
       { query }: { query: string },
       _signal: unknown,
       _update: unknown,
-      context: PiContext,
+      context: ExtensionContext,
     ) {
       const text = await withCopy(context, async (session) => {
         const { entries } = await recall(session, query);
@@ -193,7 +149,7 @@ export default function espalier(pi: PiApi): void {
 }
 
 /** Runs a step. An EspalierError is shown to the user, and Pi does the step itself; any other error is thrown. */
-async function orNothing<Result>({ ui }: PiContext, what: string, run: () => Promise<Result>) {
+async function orNothing<Result>({ ui }: ExtensionContext, what: string, run: () => Promise<Result>) {
   try {
     return await run();
   } catch (error) {
@@ -204,9 +160,12 @@ async function orNothing<Result>({ ui }: PiContext, what: string, run: () => Pro
 }
 
 /** Makes the compaction of the policy in the settings; undefined without anything to compact: Pi then does it alone. */
-async function compactionOf({ preparation, customInstructions, signal }: PiCompactEvent, context: PiContext) {
+async function compactionOf(
+  { preparation, customInstructions, signal }: BeforeCompactEvent,
+  context: ExtensionContext,
+) {
   const { reserveTokens, keepRecentTokens } = preparation.settings ?? {};
-  const contextWindow = context.model?.contextWindow;
+  const { contextWindow } = (context.model ?? {}) as { contextWindow?: number };
   return withCopy(context, async (session) => {
     const result = await session.compact({
       settings: given({ reserveTokens, keepRecentTokens, contextWindow: contextWindow || undefined }),
@@ -216,18 +175,18 @@ async function compactionOf({ preparation, customInstructions, signal }: PiCompa
     const { entryId, summary, firstKeptEntryId, tokensBefore, tokensAfter, usage } = result;
     const { details } = session.getEntry(entryId) as { details?: unknown };
     const sizes = { tokensBefore, estimatedTokensAfter: tokensAfter };
-    return { summary, firstKeptEntryId, ...sizes, details, ...given({ usage }) };
+    return { summary, firstKeptEntryId, ...sizes, details, ...given({ usage: usage ?? undefined }) };
   });
 }
 
-const summaryIn = (session: Session, id: string): GivenSummary => {
-  const { summary, details } = session.getEntry(id) as unknown as GivenSummary;
+const summaryIn = (session: Session, id: string) => {
+  const { summary, details } = session.getEntry(id) as BranchSummaryEntry;
   return { summary, ...given({ details }) };
 };
 
 /** Runs a step on a copy of Pi's session in memory, with Espalier's settings and Pi's leaf. Only the copy changes. */
 async function withCopy<Result>(
-  { cwd, sessionManager }: PiContext,
+  { cwd, sessionManager }: ExtensionContext,
   run: (session: Session) => Promise<Result>,
 ): Promise<Result> {
   const header = sessionManager.getHeader();
@@ -285,7 +244,7 @@ function pinsText(session: Session): string {
     : `Pinned: ${pinned.join(", ")}`;
 }
 
-async function doctorText({ sessionManager }: PiContext): Promise<string> {
+async function doctorText({ sessionManager }: ExtensionContext): Promise<string> {
   const file = sessionManager.getSessionFile();
   if (file === undefined || !existsSync(file)) return "This session has no file yet.";
   const log = await fileStore({ home: "" }).open({ file }, "read");

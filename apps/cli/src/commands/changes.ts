@@ -35,7 +35,7 @@ import { actName } from "../entry-preview.ts";
 import { entryName, entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany } from "../numbers.ts";
-import { changeOptions, withSession } from "../opening.ts";
+import { optionsFor, withSession } from "../opening.ts";
 import { interruptible } from "../progress.ts";
 import { print, type Shell } from "../shell.ts";
 import { plainLine, plainText } from "../text.ts";
@@ -181,7 +181,7 @@ async function withTarget(
     /[/\\]|\.jsonl$/.test(ref) &&
     !(shell.store ? await hasSession(shell.store, { file: ref }) : existsSync(ref));
   if (!isNew) return withSession(shell, "change", ref, change, at === undefined);
-  const session = await createSession({ ...changeOptions(shell), file: ref });
+  const session = await createSession({ ...optionsFor.change(shell), file: ref });
   try {
     return await change(session);
   } finally {

@@ -18,10 +18,8 @@ import { renderMarkdown } from "../markdown/markdown.ts";
 import { isWhole, numberParser } from "../numbers.ts";
 import {
   askAboutProject,
-  changeOptions,
   currentSettings,
-  openOptions,
-  planOptions,
+  optionsFor,
   refuseForeign,
   sessionNamed,
   storeInUse,
@@ -97,11 +95,11 @@ function sessionsAt(shell: Shell, { folder: path, only }: ServedPlace): ViewerSe
       }))
         if (only === undefined || session.ref === only) yield session;
     },
-    read: (ref) => openSession({ file: ref }, { ...openOptions(shell), mode: "read" }),
-    plan: (ref) => openSession({ file: ref }, planOptions(shell)),
+    read: (ref) => openSession({ file: ref }, optionsFor.read(shell)),
+    plan: (ref) => openSession({ file: ref }, optionsFor.plan(shell)),
     ...(path === undefined && only === undefined ? { found: () => describeFound(foundSessions()) } : {}),
     write: (ref, { beside }) =>
-      openSession({ file: ref }, { ...changeOptions(shell, !beside), ...(beside ? { lease: false } : {}) }),
+      openSession({ file: ref }, optionsFor[beside ? "annotate" : "summarize"](shell)),
     search: (query, { file, ...options }) => searchSessions(query, { ...folder, files: [file], ...options }),
   };
 }
