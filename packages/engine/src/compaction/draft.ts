@@ -47,15 +47,15 @@ import {
   recordedFiles,
   type Summarizer,
   soundUsage,
-  summaryError,
 } from "@espalier/summarizer";
+import { abortedAct } from "../extensions/context.ts";
 import { pinnedTexts, rulesAtLeaf } from "../session/edit.ts";
 import { excessBytes, pictureEdits } from "../session/pictures.ts";
 import type { Session } from "../session/session.ts";
 import type { ActOptions, Bill } from "../session/state.ts";
 import { withFilesRead } from "./offload.ts";
 import { automaticInARow, sizeOf, toolsOf } from "./request.ts";
-import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizers.ts";
+import { EXTRACTIVE, summaryOptions } from "./summarizers.ts";
 
 /**
  * Makes the entries of a candidate on the current path: the compaction, then the edits that shorten the kept part.
@@ -337,16 +337,11 @@ async function summarizedBy(
   fallback: boolean,
 ): Promise<CompactionCandidate> {
   const { plan, session, signal, options, compactionId } = run;
-  const { concurrency = DEFAULT_CONCURRENCY } = session.options;
   const parts = plan.historyIds.length > 0 && plan.turnPrefixIds.length > 0 ? 2 : 1;
-  const lanes = Math.max(1, Math.floor(concurrency / parts));
   const { style } = plan;
   const result = await compact(await withFilesRead(session, plan), {
-    summarizer: summarizerChain(session, summarizer, { fallback, concurrency: lanes, signal, style }),
-    signal,
-    concurrency,
+    ...summaryOptions(session, summarizer, { ...options, fallback, signal, parts, style }),
     ...(instructions ? { customInstructions: instructions } : {}),
-    ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   });
   const { summary, source, model, usage, attempts, omitted, readFiles, modifiedFiles, missingSections } =
     result;
@@ -383,7 +378,7 @@ function sizeProblem(run: CompactionRun, candidate: CompactionCandidate): string
  * @throws EspalierError `aborted`; `stale`
  */
 export function refuseStale({ session, plan, signal }: CompactionRun): void {
-  if (signal.aborted) throw summaryError("aborted", "The compaction was aborted.");
+  if (signal.aborted) throw abortedAct("compaction");
   const path = session.window.entries;
   const planned = path.findIndex(({ id }) => id === plan.leafId);
   if (path.slice(planned + 1).some(compaction.is))
@@ -408,7 +403,7 @@ export interface CompactionRequest extends ActOptions {
   offloaded?: PolicySituation["offloaded"];
   /** Instructions for the summary. */
   instructions?: string;
-  /** Summarizer of this compaction. Default: the session's. */
+  /** Summarizer of this summary. Default: the session's. */
   summarizer?: Summarizer;
   /** Allows the extractive summarizer as a fallback; see `SessionOptions.fallback`. */
   fallback?: boolean;

@@ -26,13 +26,12 @@ import {
 import type { Decision } from "@espalier/extensions";
 import { checkJson, EspalierError } from "@espalier/jsonl-stream";
 import { type CompactionEntry, createId, type Entry } from "@espalier/session-tree";
-import { isSummaryError, summaryError } from "@espalier/summarizer";
-import { contextForHandlers } from "../extensions/context.ts";
+import { isSummaryError } from "@espalier/summarizer";
+import { askExtensions } from "../extensions/context.ts";
 import type { Session } from "../session/session.ts";
 import {
   type Bill,
   billUsage,
-  cancelledBy,
   currentPolicy,
   ownerAsked,
   recordBill,
@@ -148,10 +147,7 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   const { session, options } = run;
   const bill: Bill = { kind: "compaction", author: EXTRACTIVE };
   return billUsage(session, bill, async () => {
-    const decision = await askExtensions(run);
-    if (decision?.aborted) throw summaryError("aborted", "The compaction was aborted.");
-    if (decision?.cancelled) throw cancelledBy("compaction", decision.cancelled);
-    const { answer = {}, owners: { compaction: owners = [] } = {} } = decision ?? {};
+    const { answer = {}, owners: { compaction: owners = [] } = {} } = (await answerTo(run)) ?? {};
     if (answer.compaction) {
       bill.author = ownerAsked(owners);
       bill.usage = answer.compaction.usage;
@@ -176,35 +172,30 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   });
 }
 
-async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompactAnswer> | undefined> {
+async function answerTo(run: CompactionRun): Promise<Decision<BeforeCompactAnswer> | undefined> {
   const { session, options, plan, reason, willRetry, signal, compactionId } = run;
-  const { host } = session;
-  if (!host.has(sessionBeforeCompact)) return undefined;
+  if (!session.host.has(sessionBeforeCompact)) return undefined;
   const { read, written, edited } = plan.fileOps;
   // Offloaded results are read back, because their files may be removed after the compaction.
   const { messagesToSummarize, turnPrefixMessages } = await withFilesRead(session, plan);
   const previousSummary = plan.previousSummary ?? plan.stackedOn;
-  return host.decide(
-    sessionBeforeCompact,
-    {
-      preparation: {
-        ...plan,
-        messagesToSummarize,
-        turnPrefixMessages,
-        ...(previousSummary === undefined ? {} : { previousSummary }),
-        firstKeptEntryId: plan.firstKeptEntryId ?? compactionId,
-        // Sets cannot be frozen: extensions get copies.
-        fileOps: { read: new Set(read), written: new Set(written), edited: new Set(edited) },
-      },
-      compactionId,
-      branchEntries: session.getBranch(),
-      ...(options.instructions ? { customInstructions: options.instructions } : {}),
-      reason,
-      willRetry,
-      signal,
+  return askExtensions(session, "compaction", sessionBeforeCompact, {
+    preparation: {
+      ...plan,
+      messagesToSummarize,
+      turnPrefixMessages,
+      ...(previousSummary === undefined ? {} : { previousSummary }),
+      firstKeptEntryId: plan.firstKeptEntryId ?? compactionId,
+      // Sets cannot be frozen: extensions get copies.
+      fileOps: { read: new Set(read), written: new Set(written), edited: new Set(edited) },
     },
-    contextForHandlers(session, signal),
-  );
+    compactionId,
+    branchEntries: session.getBranch(),
+    ...(options.instructions ? { customInstructions: options.instructions } : {}),
+    reason,
+    willRetry,
+    signal,
+  });
 }
 
 function jsonProblem(details: object): string | undefined {

@@ -11,40 +11,43 @@ import {
 } from "@espalier/summarizer";
 import { contextForHandlers } from "../extensions/context.ts";
 import type { Session } from "../session/session.ts";
-import { summaryRequest } from "../session/state.ts";
+import { type ActOptions, summaryRequest } from "../session/state.ts";
 import { refuseOverBudget } from "../turn/budget.ts";
 
-interface ChainOptions {
+interface ChainOptions extends Pick<ActOptions, "onProgress"> {
   /**
    * True: the extractive summarizer is used after any failure. False: only after a request that was too long for the
    * model.
    */
   fallback: boolean;
-  /** Maximum number of simultaneous requests of one summary. */
-  concurrency: number;
   signal: AbortSignal;
+  /** Number of parts that are summarized at the same time. Default 1. */
+  parts?: number;
   /** Form of the request, from the policy. */
   style?: SummaryStyle | undefined;
 }
 
 /**
- * Prepares a summarizer for any history: extensions see its requests, each is checked against the budget, temporary
- * failures are retried, long requests are split, and the extractive summarizer is the fallback.
+ * Returns the options of a summary, with its summarizer prepared for any history: extensions see its requests, each is
+ * checked against the budget, temporary failures are retried, long requests are split, and the extractive summarizer is
+ * the fallback.
  */
-export function summarizerChain(
+export function summaryOptions(
   session: Session,
   summarizer: Summarizer,
-  { fallback, concurrency, signal, style }: ChainOptions,
-): Summarizer {
-  return chainOf(shownToExtensions(session, withinBudget(session, summarizer), signal), {
+  { fallback, signal, onProgress, parts = 1, style }: ChainOptions,
+) {
+  const { concurrency = DEFAULT_CONCURRENCY } = session.options;
+  const chain = chainOf(shownToExtensions(session, withinBudget(session, summarizer), signal), {
     fallback,
     last: shownToExtensions(session, EXTRACTIVE, signal),
     repeated: (shown) => withSessionRetries(session, shown, style),
     fitting: {
-      concurrency,
+      concurrency: Math.max(1, Math.floor(concurrency / parts)),
       ...(style?.toolResultLimits ? { toolResultLimits: style.toolResultLimits } : {}),
     },
   });
+  return { summarizer: chain, signal, concurrency, ...(onProgress ? { onProgress } : {}) };
 }
 
 /** Wraps a summarizer to retry temporary failures, or every failure if a policy sets the number of attempts. */
@@ -62,7 +65,7 @@ function withSessionRetries(
 export const EXTRACTIVE = extractiveSummarizer();
 
 /** Default number of simultaneous requests for summaries. */
-export const DEFAULT_CONCURRENCY = 2;
+const DEFAULT_CONCURRENCY = 2;
 
 /**
  * Returns the summarizer of a session: that of the model that a policy names, if it is available, also by the same

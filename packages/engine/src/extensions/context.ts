@@ -1,7 +1,8 @@
 import { trustedTokens } from "@espalier/compaction";
-import { deepFreeze, ExtensionError } from "@espalier/extensions";
+import { type DecideHook, deepFreeze, ExtensionError } from "@espalier/extensions";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { labelsInForce, redactFolder, type SessionHeader, sessionName } from "@espalier/session-tree";
+import { redactFolder, type SessionHeader } from "@espalier/session-tree";
+import { summaryError } from "@espalier/summarizer";
 import { situationOf } from "../compaction/request.ts";
 import type { Session } from "../session/session.ts";
 import type {
@@ -29,6 +30,29 @@ export function contextForHandlers(
 ): ExtensionContext {
   return withMissingMembers("ctx", membersOf(session, signal));
 }
+
+/**
+ * Asks the extensions before an action: a compaction, a navigation or a fork.
+ *
+ * @throws EspalierError `aborted`; `cancelled` for a veto
+ */
+export async function askExtensions<Payload extends { signal: AbortSignal }, Answer extends object>(
+  session: Session,
+  what: string,
+  hook: DecideHook<Payload, Answer>,
+  payload: NoInfer<Payload>,
+) {
+  const decision = await session.host.decide(hook, payload, contextForHandlers(session, payload.signal));
+  const { aborted, cancelled } = decision;
+  if (aborted) throw abortedAct(what);
+  if (!cancelled) return decision;
+  const { by, reason } = cancelled;
+  const message = `The ${what} was cancelled by ${by}${reason ? `: ${reason}` : "."}`;
+  throw new EspalierError("cancelled", message, { by, ...(reason ? { reason } : {}) });
+}
+
+/** Makes the error of an aborted action. */
+export const abortedAct = (what: string) => summaryError("aborted", `The ${what} was aborted.`);
 
 /** Makes the context of a command. */
 export function commandContext(
@@ -68,15 +92,15 @@ function membersOf(session: Session, signal: AbortSignal): ExtensionContext {
       getHeader: () => session.header ?? null,
       getSessionId: () => session.id,
       getSessionFile: () => session.log.ref,
-      getSessionName: () => sessionName(session.tree),
+      getSessionName: () => session.name,
       getLeafId: () => session.leafId,
       // Entries of the log never change: handlers get frozen entries.
       getLeafEntry: () =>
         session.leafId === null ? undefined : deepFreeze(session.getEntry(session.leafId)),
       getEntry: (id: string) => deepFreeze(session.getEntry(id)),
-      getEntries: () => [...session.tree.entries()].map(deepFreeze),
+      getEntries: () => session.getEntries().map(deepFreeze),
       getBranch: (fromId?: string) => session.getBranch(fromId).map(deepFreeze),
-      getLabel: (id: string) => labelsInForce(session.tree).get(id)?.label,
+      getLabel: (id: string) => session.getLabel(id),
     }),
     modelRegistry: withMissingMembers("ctx.modelRegistry", options.models ?? NO_MODELS),
     // Read on request: a long context takes a while to build.

@@ -32,14 +32,15 @@ import {
   promptText,
   type Usage,
 } from "@espalier/session-tree";
-import { fileLists, recordedFiles, type Summarizer, soundUsage, summaryError } from "@espalier/summarizer";
+import { fileLists, recordedFiles, soundUsage } from "@espalier/summarizer";
+import type { CompactionRequest } from "../compaction/draft.ts";
 import { restoreFiles } from "../compaction/offload.ts";
 import { situationOf, toolsOf } from "../compaction/request.ts";
-import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "../compaction/summarizers.ts";
-import { contextForHandlers } from "../extensions/context.ts";
+import { EXTRACTIVE, summaryOptions } from "../compaction/summarizers.ts";
+import { abortedAct, askExtensions } from "../extensions/context.ts";
 import { handledDrafts, oneLine } from "./append.ts";
 import type { Session } from "./session.ts";
-import { type ActOptions, type Bill, billUsage, cancelledBy, ownerAsked, refuseReadOnly } from "./state.ts";
+import { type ActOptions, type Bill, billUsage, ownerAsked, refuseReadOnly } from "./state.ts";
 
 /** Options of a navigation: the summary of the abandoned branch, and a label for the target. */
 export interface NavigateOptions extends BranchSummaryRequest {
@@ -282,17 +283,12 @@ async function additionsTo(
   return [...(await handledDrafts(session, first ? [first, ...beside] : beside))];
 }
 
-interface BranchSummaryRequest extends ActOptions {
+interface BranchSummaryRequest
+  extends Pick<CompactionRequest, "instructions" | "summarizer" | "fallback" | keyof ActOptions> {
   /** Summarizes the abandoned branch into the target. Default false. */
   summarize?: boolean;
-  /** Instructions for the summary. */
-  instructions?: string;
   /** True: `instructions` replace the prompt. Default false: they are added to the prompt. */
   replaceInstructions?: boolean;
-  /** Summarizer of this summary. Default: the session's. */
-  summarizer?: Summarizer;
-  /** Allows the extractive summarizer as a fallback; see `SessionOptions.fallback`. */
-  fallback?: boolean;
 }
 
 /** An abandoned branch: its summary, when one was made, and the label for the target. */
@@ -329,23 +325,17 @@ async function leaveBranch<Result>(
     if (signal.aborted) throw abortedAct(what);
   };
   refuseAborted();
-  const { answer, owners, aborted, cancelled } = await host.decide(
-    sessionBeforeFork,
-    {
-      ...event,
-      oldLeafId,
-      commonAncestorId: plan.commonAncestorId,
-      entriesToSummarize: plan.entries,
-      userWantsSummary: summarize,
-      ...(options.instructions ? { customInstructions: options.instructions } : {}),
-      ...(options.replaceInstructions ? { replaceInstructions: true } : {}),
-      ...(options.label ? { label: options.label } : {}),
-      signal,
-    },
-    contextForHandlers(session, signal),
-  );
-  if (aborted) throw abortedAct(what);
-  if (cancelled) throw cancelledBy(what, cancelled);
+  const { answer, owners } = await askExtensions(session, what, sessionBeforeFork, {
+    ...event,
+    oldLeafId,
+    commonAncestorId: plan.commonAncestorId,
+    entriesToSummarize: plan.entries,
+    userWantsSummary: summarize,
+    ...(options.instructions ? { customInstructions: options.instructions } : {}),
+    ...(options.replaceInstructions ? { replaceInstructions: true } : {}),
+    ...(options.label ? { label: options.label } : {}),
+    signal,
+  });
   if (answer.summary && !(summarize && plan.hasSomethingToTell)) {
     const hook = sessionBeforeFork.name;
     const by = owners.summary ?? [];
@@ -388,8 +378,6 @@ function billOf(
 const branchWentOn = () =>
   new EspalierError("stale", "The branch grew while it was summarized; nothing was written. Try again.");
 
-const abortedAct = (what: string) => summaryError("aborted", `The ${what} was aborted.`);
-
 /**
  * Summarizes the abandoned branch, by an extension or by the core; undefined when no summary was requested, or the
  * branch has no content. Writes nothing.
@@ -414,8 +402,6 @@ async function summarizeBranch(
   if (proposal) return proposedSummary(session, plan, proposal, { block, recorded });
   const named = options.summarizer ?? session.options.summarizer;
   const fallback = options.fallback ?? session.options.fallback ?? named === undefined;
-  const { concurrency = DEFAULT_CONCURRENCY } = session.options;
-  const { signal } = options;
   // An extension that replaces the prompt also replaces the caller's prompt.
   const replacing = replaceInstructions
     ? instructions
@@ -427,9 +413,7 @@ async function summarizeBranch(
     .join("\n\n");
   const started = Date.now();
   const result = await generateBranchSummary(plan.entries, {
-    summarizer: summarizerChain(session, named ?? EXTRACTIVE, { fallback, concurrency, signal }),
-    signal,
-    concurrency,
+    ...summaryOptions(session, named ?? EXTRACTIVE, { ...options, fallback }),
     tools: toolsOf(session),
     contextWindow,
     reserveTokens,
@@ -437,7 +421,6 @@ async function summarizeBranch(
     ...(options.purpose ? { purpose: options.purpose } : {}),
     ...(attention ? { customInstructions: attention } : {}),
     ...(replacing ? { replaceInstructions: replacing } : {}),
-    ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   });
   const { summary, usage, readFiles, modifiedFiles, source, model, omitted, sources, dropped } = result;
   const { missingSections } = result;

@@ -336,15 +336,6 @@ export function refuseReadOnly({ isReadOnly, log }: Session): void {
   assertWritable(log);
 }
 
-/** Makes the error for an action that an extension vetoed: the same for a compaction, a navigation and a fork. */
-export function cancelledBy(
-  what: string,
-  { by, reason }: { by: string; reason: string | null },
-): EspalierError {
-  const message = `The ${what} was cancelled by ${by}${reason ? `: ${reason}` : "."}`;
-  return new EspalierError("cancelled", message, { by, ...(reason ? { reason } : {}) });
-}
-
 /** Returns the policy of one action: the policy that it names, else the session's. */
 export function currentPolicy(
   { policy, options }: Pick<Session, "policy" | "options">,
