@@ -255,18 +255,24 @@ function undoneBy(entry: Entry): string | undefined {
  */
 export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined {
   const leafRow = leafId === null ? -1 : tree.row(leafId);
+  for (const { row, undoes } of standingActs(tree)) {
+    const act = undoes === undefined ? actOf(tree, row, leafRow) : undefined;
+    if (act) return act;
+  }
+  return undefined;
+}
+
+/** Yields the entries that can be actions, undos or redos and are not undone, newest first. */
+function* standingActs(tree: Tree): Generator<{ row: number; entry: Entry; undoes: string | undefined }> {
   const undone = new Set<string>();
   for (let row = tree.length - 1; row >= 0; row--) {
     if (!ACTS.has(tree.kindAt(row).type)) continue;
     const entry = tree.entryAt(row);
-    const isUndone = undone.has(entry.id);
+    if (undone.has(entry.id)) continue;
     const undoes = undoneBy(entry);
-    if (undoes !== undefined && !isUndone) undone.add(undoes);
-    if (undoes !== undefined || isUndone) continue;
-    const act = actOf(tree, row, leafRow);
-    if (act) return act;
+    if (undoes !== undefined) undone.add(undoes);
+    yield { row, entry, undoes };
   }
-  return undefined;
 }
 
 /** An undo or a redo: its action, the row of the reverted entry, and the leaf afterwards if the leaf moves. */
@@ -351,15 +357,9 @@ function actUndoneAt(tree: Tree, row: number): LastAct {
  * there is none.
  */
 function lastUndo(tree: Tree): number {
-  const undone = new Set<string>();
-  for (let row = tree.length - 1; row >= 0; row--) {
-    const { type } = tree.kindAt(row);
-    if (!ACTS.has(type)) continue;
-    const entry = tree.entryAt(row);
-    if (undone.has(entry.id)) continue;
-    const undoes = undoneBy(entry);
+  for (const { row, entry, undoes } of standingActs(tree)) {
     if (undoes === undefined) {
-      if (type === "message" || actOf(tree, row, row)) return -1;
+      if (entry.type === "message" || actOf(tree, row, row)) return -1;
       continue;
     }
     const target = tree.has(undoes) ? tree.entryAt(tree.row(undoes)) : undefined;
@@ -367,7 +367,6 @@ function lastUndo(tree: Tree): number {
     const isWayBack = target && isMerge(target) && target.parentId !== entry.parentId;
     if (!target || (isWayBack && tree.row(undoes) === row - 1)) return -1;
     if (undoneBy(target) === undefined) return row;
-    undone.add(undoes);
   }
   return -1;
 }
