@@ -122,7 +122,11 @@ function planOffload(
   pathFor: (text: string) => string,
 ): OffloadPlan {
   const byId = new Map<string, Entry>(path.map((entry) => [entry.id, entry]));
-  const { files, ...result } = offloadIfNeeded(context.messages, {
+  const {
+    files,
+    messages: _,
+    ...counts
+  } = offloadIfNeeded(context.messages, {
     // A configured threshold never uses the tokens that are reserved for the answer.
     offloadThreshold: Math.min(offloadThreshold ?? Number.POSITIVE_INFINITY, thresholdOf(settings)),
     offloadMinTokens,
@@ -131,16 +135,13 @@ function planOffload(
     // A result that an edit shortened is written to its file whole, as it is in the log.
     originalOf: (message, index) => originalText(byId.get(context.sources[index]!)) ?? messageText(message),
   });
-  const { offloadedCount, freedTokens, stillExceedsThreshold } = result;
   return {
     files: files.map(({ path: file, text }) => ({ path: file, text })),
     edits: files.map(({ index, path: file }) => ({
       targetId: context.sources[index]!,
       replacement: { content: contentFor(file) },
     })),
-    offloadedCount,
-    freedTokens,
-    stillExceedsThreshold,
+    ...counts,
   };
 }
 

@@ -90,15 +90,13 @@ export async function resolveSettings(sources: SettingsSources = {}): Promise<Re
   put(placed, DEFAULT_SETTINGS, { origin: "default", file: null, values: {} });
   const checked = await checkedLayers(layers);
   const { model } = sources;
-  const named = typeof model === "string" ? model : undefined;
-  const modelId = checked.some(({ models }) => models)
-    ? (named ?? (typeof model === "function" ? model() : undefined))
-    : undefined;
+  let modelId = typeof model === "string" ? model : undefined;
   for (const [index, { models, ...values }] of checked.entries()) {
     put(placed, values, layers[index]!);
+    if (models && typeof model === "function") modelId ??= model();
     put(placed, models && modelId !== undefined ? ownOf(models, modelId) : {}, layers[index]!);
   }
-  settingsInTokens(placed, modelId ?? named);
+  settingsInTokens(placed, modelId);
   // Settings without a value are left out.
   const values = Object.fromEntries(
     [...placed].map(([key, { value }]) => [key, value]),
