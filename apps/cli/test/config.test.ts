@@ -370,6 +370,13 @@ test("the model of the session has its own settings", async () => {
   expect((await espalierJson(["compact", file, "--dry-run"], place)).value).toMatchObject({ eligible: true });
 });
 
+test("rules lists only those that a compaction keeps: found ones only with the setting rules", async () => {
+  const file = sessionOf(HEADER, said("e1", null, "Never push without asking me."));
+  const { home: _, ...place } = placeWith({ user: { rules: false } });
+  expect((await espalierJson(["rules", file])).value.rules).toHaveLength(1);
+  expect((await espalierJson(["rules", file], place)).value.rules).toEqual([]);
+});
+
 test("a policy that is judged after each append compacts the entries that append wrote", async () => {
   const { home: _, ...place } = placeWith({
     user: { policy: "message-count", maxMessages: 12, keepLast: 5 },
