@@ -97,6 +97,7 @@ export {
   firstHeader,
   headerLine,
   lineEnd,
+  lineIfWritable,
   parsedHeader,
   placeholder,
   readLineParts,

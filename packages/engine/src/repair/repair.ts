@@ -9,6 +9,7 @@ import {
   FORMAT_VERSION,
   leaf,
   lineEnd,
+  lineIfWritable,
   ORPHAN,
   pathTargets,
   ROOT,
@@ -102,13 +103,8 @@ function headerOf(tree: Tree, now: string): SessionHeader {
     timestamp: header?.timestamp || first || now,
     cwd: header?.cwd || process.cwd(),
   };
-  try {
-    formatLine({ ...header, ...needed });
-    return { ...header, ...needed };
-  } catch (error) {
-    if (error instanceof EspalierError) return needed;
-    throw error;
-  }
+  const whole = { ...header, ...needed };
+  return lineIfWritable(whole) === undefined ? needed : whole;
 }
 
 function changesOf(plan: RepairPlan): RepairChange[] {
@@ -274,7 +270,7 @@ function rewriteLine(plan: RepairPlan, row: number): string | undefined {
   };
   for (const { field, target } of referencesOf(tree, row, targets))
     if (target >= 0) changed[field] = idInCopy(plan, target);
-  return lineOf(changed);
+  return lineIfWritable(changed, ANY_SIZE);
 }
 
 function placeholder(plan: RepairPlan, row: number, timestamp: string): string {
@@ -290,17 +286,11 @@ function placeholder(plan: RepairPlan, row: number, timestamp: string): string {
   const reason = problems.get(row)?.message ?? "The line could not be read, or not be written again.";
   const bytes = tree.bytesAt(row);
   const lost = { reason, length: bytes.length, sha256: sha256Of(bytes) };
-  const whole = entry.type === DAMAGED ? undefined : lineOf({ ...place, data: { ...lost, was: entry } });
+  const whole =
+    entry.type === DAMAGED
+      ? undefined
+      : lineIfWritable({ ...place, data: { ...lost, was: entry } }, ANY_SIZE);
   return whole ?? formatLine({ ...place, data: lost });
-}
-
-function lineOf(value: unknown): string | undefined {
-  try {
-    return formatLine(value, ANY_SIZE);
-  } catch (error) {
-    if (error instanceof EspalierError) return undefined;
-    throw error;
-  }
 }
 
 /** Returns the SHA-256 in hex, which identifies bytes without quoting them. */

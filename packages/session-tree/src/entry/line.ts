@@ -4,6 +4,7 @@ import {
   forEachLine,
   formatLine,
   isSpace,
+  type LineLimits,
   type LineProblem,
   parseLine,
   salvageLine,
@@ -435,6 +436,20 @@ export function lineEnd(view: ByteView, from: number): number {
     if (found >= 0) return at + found;
   }
   return view.size;
+}
+
+/**
+ * Returns the line of a value that was read; undefined when it cannot be written, because it has a key `__proto__` or
+ * exceeds `limits`.
+ */
+export function lineIfWritable(value: unknown, limits?: LineLimits): string | undefined {
+  try {
+    return formatLine(value, limits);
+  } catch (error) {
+    // A RangeError: the value is nested too deeply for the engine.
+    if (error instanceof EspalierError || error instanceof RangeError) return undefined;
+    throw error;
+  }
 }
 
 /** Type of the placeholder for an entry whose line can no longer be read. */

@@ -1,14 +1,6 @@
-import {
-  type ByteView,
-  bytesView,
-  EspalierError,
-  forEachLine,
-  formatLine,
-  joinBytes,
-  parseLine,
-} from "@espalier/jsonl-stream";
+import { type ByteView, bytesView, forEachLine, joinBytes, parseLine } from "@espalier/jsonl-stream";
 import { deriveId, FORMAT_VERSION, parseHeader, type SessionHeader } from "../entry/entry.ts";
-import { firstHeader, readLineParts, shapeProblem } from "../entry/line.ts";
+import { firstHeader, lineIfWritable, readLineParts, shapeProblem } from "../entry/line.ts";
 import { Tree } from "../tree/tree.ts";
 
 /**
@@ -192,15 +184,5 @@ function renameHooks(entry: OldEntry): OldEntry {
   return { ...entry, message: { ...entry.message, role: "custom" } };
 }
 
-/**
- * Returns a value as a line; undefined for a value that was read and cannot be written (a key `__proto__`, or nested
- * too deeply for the engine). Its line stays unchanged.
- */
-function lineOf(value: unknown): string | undefined {
-  try {
-    return formatLine(value, NO_LIMITS);
-  } catch (error) {
-    if (error instanceof EspalierError || error instanceof RangeError) return undefined;
-    throw error;
-  }
-}
+/** Returns a value as a line; undefined for a value that cannot be written, whose line stays unchanged. */
+const lineOf = (value: unknown): string | undefined => lineIfWritable(value, NO_LIMITS);
