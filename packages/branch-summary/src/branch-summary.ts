@@ -7,6 +7,7 @@ import {
   contextEdit,
   type Entry,
   estimateTokens,
+  pathRows,
   projectPath,
   type Tree,
   type Usage,
@@ -186,10 +187,8 @@ export function collectEntriesForBranchSummary(
   const targetRow = targetId === null ? -1 : tree.row(targetId);
   const leafRow = oldLeafId === null ? -1 : tree.row(oldLeafId);
   const ancestor = commonAncestorRow(tree, leafRow, targetRow);
-  const rows: number[] = [];
-  for (let row = leafRow; row >= 0 && row !== ancestor; row = tree.index.parent(row)) rows.push(row);
   return {
-    entries: rows.reverse().map((row) => tree.entryAt(row)),
+    entries: pathRows(tree, leafRow, ancestor).map((row) => tree.entryAt(row)),
     commonAncestorId: ancestor < 0 ? null : tree.idAt(ancestor),
   };
 }

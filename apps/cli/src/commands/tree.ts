@@ -16,6 +16,7 @@ import {
   isBookkeepingAt,
   labelsInForce,
   message,
+  pathMarks,
   type SessionIssue,
   type Tree,
   tipRows,
@@ -78,9 +79,7 @@ function treeValue(session: Session, issues: readonly SessionIssue[], { ids = fa
 function* treeEntries(tree: Tree, leafId: string | null, structure: boolean): Generator<object> {
   const labels = labelsInForce(tree);
   const archived = archivedRows({ tree, leafId });
-  const onPath = new Uint8Array(tree.length);
-  for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
-    onPath[row] = 1;
+  const onPath = pathMarks(tree, leafId === null ? -1 : tree.row(leafId));
   let previousId = "";
   for (let row = 0; row < tree.length; row++) {
     const id = tree.idAt(row);

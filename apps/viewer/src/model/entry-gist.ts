@@ -6,10 +6,11 @@ import {
   cutLine,
   type Entry,
   entryFields,
-  estimateTokens,
+  estimateTotal,
   fieldText,
   kindOf,
   message,
+  messagesOf,
   messageText,
   plainLine,
   type Tree,
@@ -48,7 +49,7 @@ export function gistAt(tree: Tree, row: number): EntryGist {
     id: entry.id,
     text: oneLine(said ? gistOfMessage(said) : gistOfFields(entry)),
     tools: toolsOf(said),
-    tokens: tokensOf(entry),
+    tokens: estimateTotal(messagesOf(entry)),
     cost: billOf(entry)?.cost ?? 0,
     timestamp: entry.timestamp,
     failed: isFailed(said),
@@ -58,12 +59,6 @@ export function gistAt(tree: Tree, row: number): EntryGist {
 /** Returns the message of an entry; undefined for an entry of another kind, or with an invalid message. */
 export function saidIn(entry: Entry): ContextMessage | undefined {
   return message.is(entry) ? entry.message : undefined;
-}
-
-function tokensOf(entry: Entry): number {
-  const kind = kindOf(entry);
-  if (!kind.toMessages || kind.problem?.(entry)) return 0;
-  return kind.toMessages(entry).reduce((sum, said) => sum + estimateTokens(said), 0);
 }
 
 function toolsOf(said: ContextMessage | undefined): string[] {
@@ -128,10 +123,8 @@ export function billOf(entry: Entry): UsageTotals | undefined {
  * reads nothing of it.
  */
 export function textOfEntry(entry: Entry): string {
-  const kind = kindOf(entry);
-  if (kind.problem?.(entry)) return "";
   // System messages inside a compaction are shown at their own entry.
-  const said = kind.toMessages?.(entry).at(-1);
+  const said = messagesOf(entry).at(-1);
   if (!said) return "";
   const calls = toolCalls(said).map((call) => `${fieldText(call.name)} ${jsonText(call.arguments)}`);
   return [messageText(said), ...calls].join("\n");

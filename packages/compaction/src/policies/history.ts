@@ -8,6 +8,7 @@ import {
   type Entry,
   fieldText,
   isFailedAnswer,
+  pathMarks,
   pathRows,
   pathRowsOf,
   type SessionContext,
@@ -142,8 +143,7 @@ class Path {
   constructor(tree: Tree, leafRow: number) {
     this.tree = tree;
     this.changing = pathRowsOf(tree, leafRow, ({ firstKept, edit }) => Boolean(firstKept ?? edit)).reverse();
-    this.#isOn = new Uint8Array(leafRow + 1);
-    for (let row = leafRow; row >= 0; row = tree.index.parent(row)) this.#isOn[row] = 1;
+    this.#isOn = pathMarks(tree, leafRow);
   }
 
   /**

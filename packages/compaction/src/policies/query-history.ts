@@ -4,7 +4,7 @@ import {
   type Entry,
   fieldText,
   isOnPath,
-  kindOf,
+  messagesOf,
   messageText,
   pathRows,
   type ToolDefinition,
@@ -88,9 +88,7 @@ function* descendingFrom(from: number): Generator<number> {
 }
 
 function contentOf(entry: Entry): { role: string; text: string } | undefined {
-  const kind = kindOf(entry);
-  if (kind.problem?.(entry)) return undefined;
-  const messages = kind.toMessages?.(entry) ?? [];
+  const messages = messagesOf(entry);
   const text = messages
     .flatMap((message) => [
       messageText(message),

@@ -2,8 +2,9 @@ import {
   contentBlocks,
   isFailedAnswer,
   isMessage,
-  kindOf,
+  messagesOf,
   modelChange,
+  pathRows,
   type Tree,
   thinkingLevelChange,
 } from "@espalier/session-tree";
@@ -188,8 +189,8 @@ export class CacheReader {
     const { difference, firstNew, prefix, beforeTokens } = compared;
     const { provider, model } = call.billed;
     if (provider !== before.billed.provider || model !== before.billed.model) {
-      const rows = rowsBetween(tree, tree.index.parent(call.row), before.row);
-      const change = rows.find((row) => modelChange.is(tree.entryAt(row)));
+      const rows = pathRows(tree, tree.index.parent(call.row), before.row);
+      const change = rows.findLast((row) => modelChange.is(tree.entryAt(row)));
       return { cause: "model", entryId: change === undefined ? call.entryId : tree.idAt(change) };
     }
     const isOld = call.sentAt - before.sentAt > this.#lifeMs;
@@ -220,7 +221,7 @@ export class CacheReader {
     const entryId = firstNew?.id ?? call.entryId;
     if (isLoop) return { cause: "unknown", entryId };
     const isWhole = call.read <= this.#first!.context;
-    const added = rowsBetween(tree, above, before.row);
+    const added = pathRows(tree, above, before.row);
     const grown = sizeOf(tree, added);
     if (fits(call, before, grown)) {
       if (!isWhole) return { cause: "unknown", entryId };
@@ -231,7 +232,7 @@ export class CacheReader {
       return { cause: "thinking", entryId };
     let answer = above;
     while (answer >= 0 && !isMessage(tree.entryAt(answer), "assistant")) answer = tree.index.parent(answer);
-    const said = sizeOf(tree, rowsBetween(tree, above, answer));
+    const said = sizeOf(tree, pathRows(tree, above, answer));
     const other = this.#earlier.slice(1).find((one) => fits(call, one, said));
     if (other) return { cause: "branch", entryId: other.entryId };
     return { cause: isWhole ? "unrecorded" : "unknown", entryId };
@@ -242,13 +243,6 @@ export class CacheReader {
 const CALLS_LOOKED_BACK = 20;
 /** Maximum difference between the clocks of two programs, and between the times of an answer and its line. */
 const CLOCK_MS = 1_000;
-
-/** Returns the rows of a path from `row` up to `above`, exclusive. */
-function rowsBetween(tree: Tree, row: number, above: number): number[] {
-  const rows: number[] = [];
-  for (let at = row; at > above; at = tree.index.parent(at)) rows.push(at);
-  return rows;
-}
 
 const sumOf = (breaks: readonly CacheBreak[], key: "cost" | "tokens"): number =>
   breaks.reduce((sum, one) => sum + one[key], 0);
@@ -283,7 +277,7 @@ function sizeOf(tree: Tree, rows: readonly number[]): Range {
   for (const row of rows) {
     const entry = tree.entryAt(row);
     const call = callAt(tree, row);
-    for (const message of kindOf(entry).toMessages?.(entry) ?? []) {
+    for (const message of messagesOf(entry)) {
       const [low, high] = call ? call.answer : isFailedAnswer(message) ? [0, 0] : textSize(message);
       least += low;
       most += high;

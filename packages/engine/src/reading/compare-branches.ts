@@ -1,9 +1,9 @@
 import {
-  type ContextMessage,
   commonAncestorRow,
   estimateTotal,
-  kindOf,
+  messagesOf,
   movingRow,
+  pathRows,
   type Tree,
 } from "@espalier/session-tree";
 import { collectFileOps, type FileTool } from "@espalier/summarizer";
@@ -67,10 +67,8 @@ function sideOf(
   ancestor: number,
   { tools, prices }: { tools?: readonly FileTool[]; prices?: OwnPrices },
 ): BranchSide {
-  const rows: number[] = [];
-  for (let row = leafRow; row >= 0 && row !== ancestor; row = tree.index.parent(row)) rows.push(row);
-  rows.reverse();
-  const messages = rows.flatMap((row) => messagesAt(tree, row));
+  const rows = pathRows(tree, leafRow, ancestor);
+  const messages = rows.flatMap((row) => messagesOf(tree.entryAt(row)));
   const bill = nothingBilled();
   for (const row of rows) {
     const call = billedCallAt(tree, row);
@@ -86,10 +84,4 @@ function sideOf(
     estimated: bill.estimated,
     files: [...new Set([...read, ...written, ...edited])].sort(),
   };
-}
-
-function messagesAt(tree: Tree, row: number): ContextMessage[] {
-  const entry = tree.entryAt(row);
-  const kind = kindOf(entry);
-  return kind.problem?.(entry) ? [] : (kind.toMessages?.(entry) ?? []);
 }

@@ -14,6 +14,8 @@ import {
   isFailedAnswer,
   isMessage,
   kindOf,
+  messagesOf,
+  pathRows,
   pathWindowAt,
   projectPath,
   runningLoop,
@@ -242,11 +244,11 @@ export class RequestReader {
       return NOTHING_BEFORE;
     }
     const common = commonAncestorRow(this.#tree, before.row, row);
-    const path = this.#entriesBetween(common, row);
+    const entriesTo = (end: number) => pathRows(this.#tree, end, common).map((at) => this.#tree.entryAt(at));
+    const path = entriesTo(row);
     const isBelow = before.row <= common;
     const isContinued =
-      !path.some(looksBack) &&
-      (isBelow || !(before.isReordered || this.#entriesBetween(common, before.row).some(reachesBack)));
+      !path.some(looksBack) && (isBelow || !(before.isReordered || entriesTo(before.row).some(reachesBack)));
     // A request below only grows: an id that stands twice must not cut it.
     const kept = isBelow ? Number.POSITIVE_INFINITY : common;
     const state = isContinued ? before.continued(row, kept) : this.#build(row);
@@ -255,20 +257,11 @@ export class RequestReader {
     return this.#compare(before, state, { path, isBelow, from: isBelow && isContinued ? before.length : 0 });
   }
 
-  /** Returns the entries of a branch after `above`, up to and including `row`, oldest first. */
-  #entriesBetween(above: number, row: number): Entry[] {
-    const entries: Entry[] = [];
-    for (let at = row; at > above; at = this.#tree.index.parent(at)) entries.push(this.#tree.entryAt(at));
-    return entries.reverse();
-  }
-
   #addTo(state: RequestState, added: readonly Entry[]): void {
     for (const entry of added) {
       state.settings = applySettings(state.settings, entry);
-      const kind = kindOf(entry);
-      if (kind.problem?.(entry)) continue;
       const place = this.#placeOf(entry);
-      for (const [at, message] of kind.toMessages?.(entry)?.entries() ?? []) state.add(place, at, message);
+      for (const [at, message] of messagesOf(entry).entries()) state.add(place, at, message);
     }
     state.findLoop();
   }
@@ -299,8 +292,7 @@ export class RequestReader {
 
   #messageOf({ row, at, edited }: Item): ContextMessage | undefined {
     if (edited) return edited;
-    const entry = this.#tree.entryAt(row);
-    return kindOf(entry).toMessages?.(entry)[at];
+    return messagesOf(this.#tree.entryAt(row))[at];
   }
 
   #isSame(a: Item, b: Item): boolean {

@@ -4,7 +4,7 @@ import {
   queryHistory,
   type ReadableSession,
 } from "@espalier/compaction/policies";
-import { type CompactionEntry, compaction, leafOf, Tree, tipRows } from "@espalier/session-tree";
+import { type CompactionEntry, compaction, leafOf, pathMarks, Tree, tipRows } from "@espalier/session-tree";
 import {
   addBill,
   type BilledCall,
@@ -92,21 +92,19 @@ export function statsOfCalls(
   prices?: OwnPrices,
 ): SessionStats {
   const compactions: CompactionStats[] = [];
-  const onPath = new Set<number>();
-  for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
-    onPath.add(row);
+  const onPath = pathMarks(tree, leafId === null ? -1 : tree.row(leafId));
   for (let row = 0; row < tree.length; row++) {
     if (tree.kindAt(row).type !== compaction.type) continue;
     const entry = tree.entryAt(row);
     if (compaction.is(entry))
-      compactions.push(compactionStats(entry, calls.get(row), onPath.has(row), prices));
+      compactions.push(compactionStats(entry, calls.get(row), onPath[row] === 1, prices));
   }
   const recorded = recordedCost(tree);
   return {
     total: totalWithRecorded(calls, recorded, prices),
     recordedCost: recorded?.cost ?? null,
     path: totalOf(
-      [...calls].flatMap(([row, call]) => (onPath.has(row) ? [call] : [])),
+      [...calls].flatMap(([row, call]) => (onPath[row] === 1 ? [call] : [])),
       prices,
     ),
     branches: branchTotals(tree, calls, prices),

@@ -3,7 +3,7 @@ import type { ByteView } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,
   type Entry,
-  kindOf,
+  messagesOf,
   type SessionIssueKind,
   type ToolCallBlock,
   type Tree,
@@ -186,10 +186,8 @@ const hex = (code: number, digits: number): string => code.toString(16).padStart
  * tools.
  */
 export function originalMessage(entry: Entry): ContextMessage | undefined {
-  const kind = kindOf(entry);
-  if (kind.problem?.(entry)) return undefined;
   // A system message of a compaction is also in its own entry.
-  const message = kind.toMessages?.(entry).at(-1);
+  const message = messagesOf(entry).at(-1);
   return message?.role === "toolResult" && isOwnTool(message.toolName) ? undefined : message;
 }
 

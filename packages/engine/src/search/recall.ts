@@ -8,6 +8,7 @@ import {
   isRecord,
   kindOf,
   messageText,
+  pathMarks,
   pathRows,
   plainText,
   type Tree,
@@ -336,8 +337,7 @@ class Places {
     const { tree, leafId } = session;
     this.#tree = tree;
     this.#leafRow = leafId === null ? -1 : tree.row(leafId);
-    this.#onPath = new Uint8Array(tree.length);
-    for (let row = this.#leafRow; row >= 0; row = tree.index.parent(row)) this.#onPath[row] = 1;
+    this.#onPath = pathMarks(tree, this.#leafRow);
     this.#archived = archivedRows(session);
     this.#edited = placesOfEdited(tree, this.#onPath);
   }

@@ -1,8 +1,9 @@
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type Entry,
-  leafOf,
   messageText,
+  pathMarks,
+  rowOfLeaf,
   type SessionLog,
   type SessionStore,
   Tree,
@@ -185,10 +186,7 @@ type IndexedLog = ReturnType<typeof indexLog>;
 
 /** Returns functions that find the entries on the line of an offset, and the matches in their texts. */
 function indexLog(tree: Tree) {
-  const onPath = new Uint8Array(tree.length);
-  const leafId = leafOf(tree);
-  for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
-    onPath[row] = 1;
+  const onPath = pathMarks(tree, rowOfLeaf(tree));
   const behind = offsetsBehind(tree);
   /** First row that was not read yet. After a lost newline, one line can have several entries. */
   let next = 0;

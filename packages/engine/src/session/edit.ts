@@ -24,6 +24,7 @@ import {
   label,
   leaf,
   leafRowAt,
+  messagesOf,
   messageText,
   type NewEntry,
   pathRowsOf,
@@ -76,8 +77,7 @@ function placeInContext(core: SessionTree, id: string): { entry: Entry; isInclud
 function earlierContent(core: SessionTree, entry: Entry): NonNullable<ContextEdit["replacement"]> {
   for (const { replacement } of editsOf(core, entry.id)) if (replacement !== null) return replacement;
   // Messages whose content no edit replaces (summaries, shell runs) are restored whole by any replacement.
-  const said = (kindOf(entry).toMessages?.(entry) ?? []) as { content?: unknown }[];
-  const { content = "" } = said.at(-1) ?? {};
+  const { content = "" } = (messagesOf(entry).at(-1) ?? {}) as { content?: unknown };
   return { content } as NonNullable<ContextEdit["replacement"]>;
 }
 
@@ -163,9 +163,7 @@ function textOf(session: SessionTree, id: string): string {
   const entry = session.getEntry(id);
   const edit = entry && editsOf(session, id).next().value;
   if (!entry || edit?.replacement === null) return "";
-  const kind = kindOf(entry);
-  if (kind.problem?.(entry)) return "";
-  return (kind.toMessages?.(entry) ?? [])
+  return messagesOf(entry)
     .map((message) => messageText(edit ? { ...message, ...(edit.replacement as object) } : message))
     .join("\n");
 }

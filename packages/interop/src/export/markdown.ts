@@ -19,7 +19,7 @@ import {
   type MessageEntry,
   movingRow,
   type OwnEntry,
-  pathRows,
+  pathMarks,
   plainJson,
   plainLine,
   plainText,
@@ -83,8 +83,7 @@ export interface OmittedEntries {
 /** Counts the entries that the document of one path leaves out. */
 export function omittedFromPath({ tree, endRow }: ExportSource): OmittedEntries {
   const labels = labelsInForce(tree);
-  const isOnPath = new Uint8Array(tree.length);
-  for (const row of pathRows(tree, endRow)) isOnPath[row] = 1;
+  const isOnPath = pathMarks(tree, endRow);
   const omitted = { branches: 0, bookkeeping: 0 };
   for (let row = 0; row < tree.length; row++) {
     const kind = tree.kindAt(row);
@@ -151,10 +150,8 @@ interface BranchSection {
  * are found. Entries outside the conversation are no branches.
  */
 function* branchSections(tree: Tree, endRow: number): Generator<BranchSection> {
-  const { index } = tree;
   const children = new ChildIndex(tree);
-  const isOnPath = new Uint8Array(tree.length);
-  for (let row = endRow; row >= 0; row = index.parent(row)) isOnPath[row] = 1;
+  const isOnPath = pathMarks(tree, endRow);
   const leads = leadsToEntries(tree);
   const straightOn = (rows: number[]): number | undefined =>
     rows.find((row) => isOnPath[row] === 1) ?? rows[0];

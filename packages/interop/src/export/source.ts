@@ -1,6 +1,7 @@
 import {
   type Entry,
   label,
+  pathMarks,
   pathRows,
   type Redact,
   Redactor,
@@ -73,9 +74,7 @@ export class ExportSource {
  */
 export function rowsAlong(source: ExportSource): number[] {
   const { tree, endRow } = source;
-  const path = source.pathRows();
-  const taken = new Uint8Array(tree.length);
-  for (const row of path) taken[row] = 1;
+  const taken = pathMarks(tree, endRow);
   const before: number[] = [];
   const after: number[] = [];
   // Rows below the end come after it, all others before it; otherwise the last line would be another leaf.

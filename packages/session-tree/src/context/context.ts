@@ -1,7 +1,7 @@
 import { jsonText } from "@espalier/jsonl-stream";
 import type { ContextEdit, EntryKind, Settings } from "../entry/entry.ts";
 import type { Entry } from "../entry/kinds.ts";
-import { kindOf } from "../entry/kinds.ts";
+import { kindOf, messagesOf } from "../entry/kinds.ts";
 import { type ContextMessage, contentBlocks, isPicture } from "../entry/message.ts";
 
 /** Messages of one visible entry of a path. */
@@ -91,9 +91,7 @@ function isMute(entry: Entry, at: number, { compactedAt }: PathFacts): boolean {
 }
 
 function saidBy(entry: Entry, replacement?: ContextEdit["replacement"]): ContextMessage[] {
-  const kind = kindOf(entry);
-  if (!kind.toMessages || kind.problem?.(entry)) return [];
-  const messages = kind.toMessages(entry);
+  const messages = messagesOf(entry);
   if (replacement === undefined) return messages;
   return replacement === null ? [] : messages.map((message) => replaceContent(message, replacement));
 }

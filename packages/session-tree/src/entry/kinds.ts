@@ -218,6 +218,12 @@ export function kindOf(entry: BaseEntry): EntryKind {
   return code === undefined ? (adopted.get(entry) ?? entryKinds[0]!) : entryKinds[code]!;
 }
 
+/** Returns the messages that an entry adds to the context, before edits; none for an invalid entry. */
+export function messagesOf(entry: BaseEntry): ContextMessage[] {
+  const kind = kindOf(entry);
+  return kind.toMessages && !kind.problem?.(entry) ? kind.toMessages(entry) : [];
+}
+
 /** Kinds of entries whose type is not in the format, as registered for the entry's session. */
 const adopted = new WeakMap<BaseEntry, EntryKind>();
 

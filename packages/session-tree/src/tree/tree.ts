@@ -323,11 +323,18 @@ function editDistance(a: string, b: string): number {
   return previous[b.length]!;
 }
 
-/** Returns the rows of the path that ends in `row`, root first. */
-export function pathRows(tree: Tree, row: number): number[] {
+/** Returns the rows of the path that ends in `row`, root first. With `above`, only those below that row of the path. */
+export function pathRows({ index }: Tree, row: number, above = -1): number[] {
   const rows: number[] = [];
-  for (let at = row; at >= 0; at = tree.index.parent(at)) rows.push(at);
+  for (let at = row; at > above; at = index.parent(at)) rows.push(at);
   return rows.reverse();
+}
+
+/** Returns 1 for each row of {@link pathRows}, and 0 for every other row of the tree. */
+export function pathMarks({ index }: Tree, row: number): Uint8Array {
+  const marks = new Uint8Array(index.length);
+  for (let at = row; at >= 0; at = index.parent(at)) marks[at] = 1;
+  return marks;
 }
 
 /** Returns the rows of {@link pathRows} whose kind is wanted. Does not read any line. */
