@@ -116,6 +116,7 @@ export {
   type RenderLimits,
   renderMessage,
   renderTranscript,
+  replaceElements,
   splitsPair,
   unescapeText,
 } from "./transcript.ts";

@@ -1,4 +1,5 @@
 // Separate from speech.ts: it has only words and patterns, no entries.
+import { replaceElements } from "./transcript.ts";
 
 /**
  * Force of a rule. `never` forbids, `always` demands, `refused` is a call that the user stopped, `correction` corrects
@@ -55,7 +56,8 @@ function partsToRead(text: string): [number, string][] {
 }
 
 function rulesIn(text: string, offset: number): FoundRule[] {
-  const said = NOT_OWN.reduce((left, pattern) => left.replace(pattern, blank), withoutTags(text));
+  const typed = replaceElements(text, OPENING_TAG, blank);
+  const said = NOT_OWN.reduce((left, pattern) => left.replace(pattern, blank), typed);
   const isDocument = said.length > LONGEST_PROMPT && said.replace(/\s+/g, " ").length > LONGEST_PROMPT;
   const found: FoundRule[] = [];
   let isCorrecting = false;
@@ -73,25 +75,7 @@ function rulesIn(text: string, offset: number): FoundRule[] {
 
 const blank = (text: string): string => text.replace(/[^\n]/g, " ");
 
-/** Returns the text with closed tags and their content as blanks: agents and shells put their own words there. */
-function withoutTags(text: string): string {
-  let out = "";
-  let at = 0;
-  const unclosed = new Set<string>();
-  for (const { index, 0: opening, 1: name = "" } of text.matchAll(OPENING_TAG)) {
-    if (index < at || unclosed.has(name)) continue;
-    const closing = text.indexOf(`</${name}>`, index + opening.length);
-    if (closing < 0) {
-      unclosed.add(name);
-      continue;
-    }
-    const end = closing + name.length + 3;
-    out += text.slice(at, index) + blank(text.slice(index, end));
-    at = end;
-  }
-  return out + text.slice(at);
-}
-
+/** Elements, in which agents and shells put their own words. */
 const OPENING_TAG = /<([a-zA-Z][\w-]{1,40})(?:\s[^<>\n]{0,200})?>/g;
 
 /**

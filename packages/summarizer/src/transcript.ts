@@ -252,6 +252,28 @@ export function unescapeText(escaped: string): string {
   );
 }
 
+/**
+ * Replaces the outermost elements of a text, each with its tags; a tag that is never closed is text. Linear in the text.
+ *
+ * @param opening global pattern of an opening tag, with the tag's name in group 1
+ */
+export function replaceElements(text: string, opening: RegExp, shown: (element: string) => string): string {
+  const unclosed = new Set<string>();
+  let replaced = "";
+  let from = 0;
+  for (const { index, 0: tag, 1: name = "" } of text.matchAll(opening)) {
+    if (index < from || unclosed.has(name)) continue;
+    const closing = text.indexOf(`</${name}>`, index + tag.length);
+    if (closing < 0) unclosed.add(name);
+    else {
+      const end = closing + name.length + 3;
+      replaced += text.slice(from, index) + shown(text.slice(index, end));
+      from = end;
+    }
+  }
+  return replaced + text.slice(from);
+}
+
 export const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff;
 export const isLowSurrogate = (unit: number): boolean => unit >= 0xdc00 && unit <= 0xdfff;
 

@@ -1,6 +1,7 @@
 // Measures of a summary, without a model: how much of the replaced messages, and of the needs of the next calls, is in
 // it.
 import { isRecord } from "@espalier/session-tree";
+import { replaceElements } from "@espalier/summarizer";
 import {
   isCodeName,
   meanOf,
@@ -239,24 +240,11 @@ const SHORTEST_REQUEST = 12;
 const NOT_SAID =
   /^\[Request interrupted|^This session is being continued|^Caveat:|^Base directory for this skill/;
 
-/** Returns the text without code and without the elements that agents add to a user's message. In linear time. */
-function withoutBlocks(text: string): string {
-  const opening = /<([a-z-]{1,60})(?:\s[^>]{0,300})?>/g;
-  const unclosed = new Set<string>();
-  let rest = "";
-  let from = 0;
-  for (let tag = opening.exec(text); tag; tag = opening.exec(text)) {
-    const closing = `</${tag[1]}>`;
-    const end = unclosed.has(closing) ? -1 : text.indexOf(closing, opening.lastIndex);
-    if (end < 0) unclosed.add(closing);
-    else {
-      rest += text.slice(from, tag.index);
-      from = end + closing.length;
-      opening.lastIndex = from;
-    }
-  }
-  return (rest + text.slice(from)).replace(/```[\s\S]*?```/g, "").trim();
-}
+/** Returns the text without code and without the elements that agents add to a user's message. */
+const withoutBlocks = (text: string): string =>
+  replaceElements(text, /<([a-z-]{1,60})(?:\s[^>]{0,300})?>/g, () => "")
+    .replace(/```[\s\S]*?```/g, "")
+    .trim();
 
 const requestsIn = (history: readonly ReadMessage[]): string[] =>
   history

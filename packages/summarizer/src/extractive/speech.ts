@@ -1,5 +1,6 @@
 import { type ContextMessage, contentBlocks, messageText, type UserMessage } from "@espalier/session-tree";
 import { findRules } from "../rule-finder.ts";
+import { replaceElements } from "../transcript.ts";
 import { endsSentence, isNegated } from "./text.ts";
 
 /** Maximum number of characters of one message that are searched for sentences: prose is shorter. */
@@ -204,7 +205,7 @@ export function userWords(message: UserMessage | { content?: unknown }): string 
       text += `${text === "" ? "" : "\n"}${block.text}`;
     if (text.length >= LONGEST_MESSAGE) break;
   }
-  return withoutAgentLines(withoutInjectedBlocks(text.slice(0, LONGEST_MESSAGE))).trim();
+  return withoutAgentLines(replaceElements(text.slice(0, LONGEST_MESSAGE), OPENING_TAG, () => "")).trim();
 }
 
 /** Elements in which Claude Code records a command of the user and its output. */
@@ -218,20 +219,6 @@ export function commandOf(message: UserMessage): string | undefined {
   const text = messageText(message).slice(0, LONGEST_MESSAGE);
   const command = COMMAND.exec(text)?.[2] ?? text.match(AGENT_LINES)?.[0];
   return command?.trim() || undefined;
-}
-
-function withoutInjectedBlocks(text: string): string {
-  let left = "";
-  let from = 0;
-  for (const match of text.matchAll(OPENING_TAG)) {
-    if (match.index < from) continue;
-    const closing = `</${match[1]}>`;
-    const end = text.indexOf(closing, match.index);
-    if (end === -1) continue;
-    left += text.slice(from, match.index);
-    from = end + closing.length;
-  }
-  return left + text.slice(from);
 }
 
 /** Returns whether words request something, unlike "continue", "ok" or a bare `/command`. */
