@@ -69,7 +69,7 @@ function withoutTags(text: string): string {
 }
 
 /** Names of blocks, and thoughts, for a message that has neither text nor calls. */
-function blockNames(said: { content?: unknown }): string[] {
+function blockNames(said: ContextMessage): string[] {
   return contentBlocks(said).flatMap((block) => {
     if (block.type === "image") return ["(image)"];
     if (block.type === "thinking") return block.thinking ? [`(thinking) ${fieldText(block.thinking)}`] : [];
@@ -119,11 +119,9 @@ export function allLines(message: ContextMessage): string[] {
   const lines = splitLines(isSummary ? unescapeText(text) : text);
   for (const { name, arguments: given } of toolCalls(message))
     lines.push(`→ ${plainLine(fieldText(name))} ${plainText(jsonText(given))}`);
-  if ("content" in message) {
-    for (const block of contentBlocks(message))
-      if (block.type === "image")
-        lines.push(plainLine(`(an image, ${fieldText(block.mimeType) || "of unknown type"})`));
-  }
+  for (const block of contentBlocks(message))
+    if (block.type === "image")
+      lines.push(plainLine(`(an image, ${fieldText(block.mimeType) || "of unknown type"})`));
   return lines;
 }
 

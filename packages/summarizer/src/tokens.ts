@@ -190,9 +190,6 @@ function messageParts(message: ContextMessage): MessageParts {
       ? NOTHING
       : { ...NOTHING, code: texts(message.command, message.output) };
   }
-  if (message.role === "compactionSummary" || message.role === "branchSummary") {
-    return { ...NOTHING, prose: texts(message.summary) };
-  }
   const parts: MessageParts = { prose: [], code: [], images: 0 };
   const words = message.role === "toolResult" ? parts.code : parts.prose;
   for (const block of contentBlocks(message)) {

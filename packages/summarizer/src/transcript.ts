@@ -81,10 +81,6 @@ export function renderMessage(message: ContextMessage, limits: RenderLimits): Re
         lines.result(message.output ?? "");
       }
       break;
-    case "compactionSummary":
-    case "branchSummary":
-      lines.prose(message.summary);
-      break;
     default:
       for (const block of contentBlocks(message)) {
         if (block.type === "text") {

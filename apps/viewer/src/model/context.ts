@@ -230,7 +230,7 @@ function addTokens(counts: TokenCounts, message: ContextMessage): number {
     rest -= taken;
     counts[TOKEN_KINDS.indexOf(kind)]! += taken;
   };
-  for (const block of contentBlocks(message as { content?: unknown })) {
+  for (const block of contentBlocks(message)) {
     if (isPicture(block)) take("image", IMAGE_TOKENS);
     else if (block.type === "thinking") take("thinking", Math.floor(fieldText(block.thinking).length / 4));
     else if (block.type === "toolCall") take("call", estimateTokens({ ...EMPTY, content: [block] }));

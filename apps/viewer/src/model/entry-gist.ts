@@ -79,7 +79,7 @@ function gistOfMessage(said: ContextMessage): string {
   const text = messageText(said);
   if (text.trim() !== "") return text;
   const calls = toolCalls(said);
-  return calls.length > 0 ? calls.map(gistOfCall).join(" · ") : contentGist(said as { content?: unknown });
+  return calls.length > 0 ? calls.map(gistOfCall).join(" · ") : contentGist(said);
 }
 
 /**

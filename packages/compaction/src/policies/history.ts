@@ -318,8 +318,6 @@ const visibleMessages = (messages: readonly ContextMessage[]): ContextMessage[] 
   messages.filter((message) => message.role !== "bashExecution" || !message.excludeFromContext);
 
 function contentOf(message: ContextMessage, resultLimit: number): string {
-  if (message.role === "compactionSummary" || message.role === "branchSummary")
-    return fieldText(message.summary);
   if (message.role === "bashExecution")
     return `$ ${fieldText(message.command)}\n${cutText(fieldText(message.output), resultLimit)}`;
   const parts = contentBlocks(message).flatMap((block) => {

@@ -403,7 +403,7 @@ function placeAfter(edit: Entry, replacement: object | null, target: Entry): Ent
 function originalText(entry: Entry): { role: string; text: string } | undefined {
   const message = originalMessage(entry);
   if (!message) return undefined;
-  const pictures = "content" in message ? contentBlocks(message).filter(({ type }) => type === "image") : [];
+  const pictures = contentBlocks(message).filter(({ type }) => type === "image");
   const calls = foreignCalls(message).map(({ name, arguments: given }) => callText(fieldText(name), given));
   const text = [messageText(message), ...calls, ...pictures.map(() => "(an image)")]
     .filter((part) => part !== "")

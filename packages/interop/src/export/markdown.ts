@@ -282,9 +282,6 @@ function messageParagraphs(message: ContextMessage): string[] {
       return resultParagraphs(message);
     case "bashExecution":
       return [fenced(cutText(bashExecutionText(message), SHOWN))];
-    case "compactionSummary":
-    case "branchSummary":
-      return [said(fieldText(message.summary))];
     case "system":
       return [
         ...contentBlocks(message).map(blockParagraph),

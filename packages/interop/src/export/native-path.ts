@@ -441,7 +441,6 @@ function madeResult({ entry, position }: PathItem, call: ToolCallBlock): PathIte
  */
 function isSilent(message: ContextMessage): boolean {
   if (message.role !== "user" && message.role !== "custom" && message.role !== "branchSummary") return false;
-  if (message.role === "branchSummary") return isBlank(message.summary);
   return contentBlocks(message).every(isBlankText);
 }
 

@@ -249,8 +249,6 @@ function messageChars(message: ContextMessage): number {
   if (message.role === "bashExecution") {
     return message.excludeFromContext ? 0 : textLength(message.command) + textLength(message.output);
   }
-  if (message.role === "compactionSummary" || message.role === "branchSummary")
-    return textLength(message.summary);
   let chars = 0;
   for (const block of contentBlocks(message)) {
     if (block.type === "text") chars += textLength(block.text);

@@ -184,18 +184,22 @@ export type StoredMessage =
 /** A message of the neutral context: the same for all providers, before healing and wrapping. */
 export type ContextMessage = StoredMessage | CompactionSummaryMessage | BranchSummaryMessage;
 
+/** A message, or another value with the content of one. */
+export type WithContent = ContextMessage | { content?: unknown };
+
 /** A block of a message of any role. Files of newer programs can hold unknown types. */
 export type ContentBlock = TextBlock | ImageBlock | ThinkingBlock | ToolCallBlock;
 
 /**
- * Returns the blocks of a message's content. A string counts as one text block; an empty string, and any other value
- * that is not an array, has no blocks. Items of an array that are not objects with a `type` are skipped.
+ * Returns the blocks of a message's content, or of a summary. A string counts as one text block; an empty string, and any
+ * other value that is not an array, has no blocks. Items of an array that are not objects with a `type` are skipped.
  */
-export function contentBlocks(message: ContextMessage | { content?: unknown }): ContentBlock[] {
-  const { content } = message as { content?: unknown };
-  if (typeof content === "string") return content === "" ? [] : [{ type: "text", text: content }];
-  if (!Array.isArray(content)) return [];
-  return content.filter(
+export function contentBlocks(message: WithContent): ContentBlock[] {
+  const { role, summary, content } = message as { role?: unknown; summary?: unknown; content?: unknown };
+  const said = role === "compactionSummary" || role === "branchSummary" ? summary : content;
+  if (typeof said === "string") return said === "" ? [] : [{ type: "text", text: said }];
+  if (!Array.isArray(said)) return [];
+  return said.filter(
     (block): block is ContentBlock =>
       typeof block === "object" && block !== null && typeof block.type === "string",
   );
@@ -212,12 +216,11 @@ export const isPicture = ({ type }: { type: string }): boolean => type === "imag
  */
 export function messageText(message: ContextMessage): string {
   if (message.role === "bashExecution") return `${fieldText(message.command)}\n${fieldText(message.output)}`;
-  if (message.role === "compactionSummary" || message.role === "branchSummary") return message.summary ?? "";
   return contentText(message);
 }
 
 /** Returns the text blocks of a content, joined by newlines; an empty text when there are none. */
-export function contentText(message: { content?: unknown }): string {
+export function contentText(message: WithContent): string {
   const texts: string[] = [];
   for (const block of contentBlocks(message))
     if (block.type === "text" && typeof block.text === "string") texts.push(block.text);
@@ -225,7 +228,7 @@ export function contentText(message: { content?: unknown }): string {
 }
 
 /** Returns the text of a content; if it is blank, what its first block shows: "an image" or a thought. */
-export function contentGist(message: { content?: unknown }): string {
+export function contentGist(message: WithContent): string {
   const text = contentText(message);
   if (text.trim() !== "") return text;
   const [block] = contentBlocks(message);

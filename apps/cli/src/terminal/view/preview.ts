@@ -179,7 +179,7 @@ function messageLines(said: ContextMessage, look: EntryLook): Line[] {
   const text = messageText(said);
   // Text of a person is not markdown; its white space and line breaks are kept.
   const lines = said.role === "user" ? literalLines(text, look) : textLines(text, look);
-  for (const block of "content" in said ? contentBlocks(said) : []) {
+  for (const block of contentBlocks(said)) {
     if (block.type === "image")
       lines.push(
         line(span(plainLine(`(an image, ${fieldText(block.mimeType) || "of unknown type"})`), "dim")),

@@ -33,9 +33,6 @@ export function MessageView({ message, results }: MessageViewProps) {
       return <ToolResult message={message} />;
     case "bashExecution":
       return <ShellRun message={message} />;
-    case "compactionSummary":
-    case "branchSummary":
-      return <Markdown text={fieldText(message.summary)} />;
     case "user":
       // As the user typed it, with white space and line breaks.
       return <Blocks message={message} Text={TypedText} />;
@@ -66,9 +63,7 @@ function Answer({ message, results }: { message: AssistantMessage; results: Mess
 }
 
 function Blocks({ message, Text }: { message: ContextMessage; Text?: typeof TypedText }) {
-  return contentBlocks(message as { content?: unknown }).map((block, at) => (
-    <Block key={at} block={block} Text={Text} />
-  ));
+  return contentBlocks(message).map((block, at) => <Block key={at} block={block} Text={Text} />);
 }
 
 function Block({ block, Text = Markdown }: { block: ContentBlock; Text?: typeof TypedText | undefined }) {
