@@ -63,16 +63,47 @@ export const AGENTS_IN_PLACE = titlesOf(false);
 /** Minimum number of columns in which a line is wrapped. */
 const NARROWEST = 20;
 
-/** Wraps lines between words. Words that are longer than a line stay whole; a wrapped line keeps its indent. */
-export function wrapToColumns(text: string, columns: number): string {
-  if (!Number.isFinite(columns)) return text;
-  const wrapped = text.split("\n").map((line) => {
-    if (columnsOf(line) <= columns) return line;
-    const [indent] = /^ */.exec(line)!;
-    const room = Math.max(NARROWEST, columns - indent.length);
-    return wrapAnsi(line, room).replace(/^/gm, indent);
-  });
-  return wrapped.join("\n");
+/** Wraps the lines of a text as {@link wrapWords} does, in at least 20 columns. */
+export const wrapToColumns = (text: string, columns: number): string =>
+  text
+    .split("\n")
+    .flatMap((line) => wrapWords(line, columns, NARROWEST))
+    .join("\n");
+
+/**
+ * Wraps a line only between words, so that an address or a path can still be copied. A wrapped line keeps its indent, and
+ * has at least `least` columns beside it.
+ */
+export function wrapWords(line: string, columns: number, least = 1): string[] {
+  if (columnsOf(line) <= columns) return [line];
+  const spaces = /^ */.exec(line)![0];
+  const room = Math.max(least, columns - spaces.length);
+  return wrapAnsi(shortWords(line.slice(spaces.length)), room)
+    .split("\n")
+    .map((part) => spaces + part);
+}
+
+/** Breaks very long words between two characters, so that the library can wrap the text. */
+export const shortWords = (text: string): string => text.replace(LONG_WORDS, shortWord);
+
+/** Maximum length of a word in code units. The library breaks a longer non-ASCII word in quadratic time. */
+const LONGEST_WORD = 1_000;
+const LONG_WORDS = new RegExp(`\\S{${LONGEST_WORD + 1},}`, "g");
+const ASCII = /^[\0-\x7f]*$/;
+
+function shortWord(word: string): string {
+  if (ASCII.test(word)) return word;
+  let broken = "";
+  let length = 0;
+  for (const character of graphemes(word)) {
+    length += character.length;
+    if (length > LONGEST_WORD) {
+      broken += "\n";
+      length = character.length;
+    }
+    broken += character;
+  }
+  return broken;
 }
 
 /** Title of a session that has neither a name nor a prompt. */

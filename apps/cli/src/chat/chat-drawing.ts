@@ -10,10 +10,10 @@ import {
   type Tree,
   titleOf,
 } from "@espalier/session-tree";
-import { MarkdownStream, renderMarkdown, wrapWords } from "../markdown/markdown.ts";
+import { MarkdownStream, renderMarkdown } from "../markdown/markdown.ts";
 import { formatCost, formatCount, formatMany } from "../numbers.ts";
 import type { Colours } from "../shell.ts";
-import { cutLine, cutToColumns, plainLine, plainText } from "../text.ts";
+import { cutLine, cutToColumns, plainLine, plainText, wrapWords } from "../text.ts";
 import type { ChatScreen } from "./chat-screen.ts";
 import { type Conversation, providerMessage } from "./conversation.ts";
 

@@ -1,9 +1,8 @@
-import { graphemes } from "@espalier/session-tree";
 import { readMarkdown } from "@espalier/viewer/markdown";
 import type { Token } from "markdown-it";
 import wrapAnsi from "wrap-ansi";
 import type { Colours, Look } from "../shell.ts";
-import { columnsOf, padToColumns, plainLine, plainText } from "../text.ts";
+import { columnsOf, padToColumns, plainLine, plainText, shortWords } from "../text.ts";
 
 /** Minimum layout width in columns; a narrower terminal wraps the lines itself. */
 const NARROWEST = 20;
@@ -82,9 +81,6 @@ function takeTaskMark({ blocks }: MarkdownBlock): string | undefined {
   text.content = text.content.slice(mark[0].length);
   return mark[1] === " " ? "☐ " : "☑ ";
 }
-
-/** Breaks very long words between two characters, so that the library can wrap the text. */
-const shortWords = (text: string): string => text.replace(LONG_WORDS, shortWord);
 
 /** Indents lines: the first one with `first`, the others with `rest`. */
 const indent = (lines: readonly string[], rest: string, first = rest): string[] =>
@@ -214,16 +210,6 @@ export function wrapText(text: string, columns: number): string[] {
     .map((line) => line.trimEnd());
 }
 
-/** Wraps a long line only between words, so that an address or a path can still be copied. */
-export function wrapWords(line: string, columns: number): string[] {
-  if (columnsOf(line) <= columns) return [line];
-  const spaces = /^ */.exec(line)![0];
-  const room = Math.max(1, columns - spaces.length);
-  return wrapAnsi(shortWords(line.slice(spaces.length)), room)
-    .split("\n")
-    .map((part) => spaces + part);
-}
-
 /** Wraps a plain text and keeps its white space: wrapped lines keep their indent, up to half of the columns. */
 export function wrapLiteral(text: string, columns: number): string[] {
   return text
@@ -245,26 +231,6 @@ function wrappedCode(text: string, columns: number): string[] {
     trim: false,
     wordWrap: false,
   }).split("\n");
-}
-
-/** Maximum length of a word in code units. The library breaks a longer non-ASCII word in quadratic time. */
-const LONGEST_WORD = 1_000;
-const LONG_WORDS = new RegExp(`\\S{${LONGEST_WORD + 1},}`, "g");
-const ASCII = /^[\0-\x7f]*$/;
-
-function shortWord(word: string): string {
-  if (ASCII.test(word)) return word;
-  let broken = "";
-  let length = 0;
-  for (const character of graphemes(word)) {
-    length += character.length;
-    if (length > LONGEST_WORD) {
-      broken += "\n";
-      length = character.length;
-    }
-    broken += character;
-  }
-  return broken;
 }
 
 /** Markdown in pieces. A block is settled when later text cannot change its look; the rest is `pending`. */
