@@ -2,12 +2,12 @@
 import { jsonText, wellFormedJson } from "@espalier/jsonl-stream";
 import {
   bashExecutionText,
-  ChildIndex,
   type ContentBlock,
   type ContextMessage,
   contentBlocks,
   customMessage,
   DAMAGED,
+  DrawnTree,
   type Entry,
   type EntryKind,
   fieldText,
@@ -150,38 +150,19 @@ interface BranchSection {
  * are found. Entries outside the conversation are no branches.
  */
 function* branchSections(tree: Tree, endRow: number): Generator<BranchSection> {
-  const children = new ChildIndex(tree);
-  const isOnPath = pathMarks(tree, endRow);
-  const leads = leadsToEntries(tree);
-  const straightOn = (rows: number[]): number | undefined =>
-    rows.find((row) => isOnPath[row] === 1) ?? rows[0];
-
-  const roots = children.roots.filter((row) => leads[row] === 1);
-  const first = straightOn(roots);
-  const starts = first === undefined ? [] : [first, ...roots.filter((row) => row !== first)];
+  const shape = new DrawnTree(tree, endRow, false);
+  const active = shape.roots.find((row) => shape.isActive(row));
+  const starts =
+    active === undefined ? [...shape.roots] : [active, ...shape.roots.filter((row) => row !== active)];
   // The list grows during the loop: new sections are added at its end.
   for (const start of starts) {
     const rows: number[] = [];
-    let row: number | undefined = start;
-    while (row !== undefined) {
-      if (tree.kindAt(row).movesLeaf) rows.push(row);
-      const following: number[] = [...children.of(row)].filter((child) => leads[child] === 1);
-      row = straightOn(following);
-      for (const child of following) if (child !== row) starts.push(child);
+    for (let row = start; row >= 0; row = shape.straight(row)) {
+      rows.push(row);
+      starts.push(...shape.aside(row));
     }
     yield { rows, after: movingRow(tree, tree.index.parent(start)) };
   }
-}
-
-/** Returns 1 for each row that is, or has below it, part of the conversation. */
-function leadsToEntries(tree: Tree): Uint8Array {
-  const leads = new Uint8Array(tree.length);
-  for (let row = tree.length - 1; row >= 0; row--) {
-    if (tree.kindAt(row).movesLeaf) leads[row] = 1;
-    const parent = tree.index.parent(row);
-    if (leads[row] === 1 && parent >= 0) leads[parent] = 1;
-  }
-  return leads;
 }
 
 /** Section of an entry: a heading (without its mark) and paragraphs. */

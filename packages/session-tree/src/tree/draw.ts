@@ -208,8 +208,11 @@ export class DrawnTree {
   readonly #next: Int32Array;
   readonly #active: Uint8Array;
 
-  /** @param leafRow the row of the leaf; -1 when the leaf is before the first entry */
-  constructor(tree: TreeShape, leafRow: number) {
+  /**
+   * @param leafRow the row of the leaf; -1 when the leaf is before the first entry
+   * @param isBySize false: where no child is towards the leaf, the first one continues straight down. Default true
+   */
+  constructor(tree: TreeShape, leafRow: number, isBySize = true) {
     const { length } = tree.index;
     const parent = drawnParents(tree);
     this.#parent = parent;
@@ -234,7 +237,9 @@ export class DrawnTree {
       this.#first[above] = row;
       const rival = this.#straight[above]!;
       const wins =
-        rival < 0 || this.#active[row] === 1 || (this.#active[rival] === 0 && size[row]! > size[rival]!);
+        rival < 0 ||
+        this.#active[row] === 1 ||
+        (this.#active[rival] === 0 && (!isBySize || size[row]! > size[rival]!));
       if (wins) this.#straight[above] = row;
     }
     this.roots = roots.reverse();
