@@ -70,28 +70,48 @@ export interface RenderedMessage {
 }
 
 /** Renders one message; see `renderTranscript` for the form. */
-export function renderMessage(message: ContextMessage, limits: RenderLimits): RenderedMessage {
-  const lines = new Lines(limits);
-  switch (message.role) {
-    case "system":
-      break;
-    case "bashExecution":
-      if (!message.excludeFromContext) {
-        lines.result(`$ ${message.command ?? ""}`);
-        lines.result(message.output ?? "");
+export function renderMessage(
+  message: ContextMessage,
+  { toolResultLimit, textLimit }: RenderLimits,
+): RenderedMessage {
+  const lines: string[] = [];
+  let leftOut = 0;
+  let media = 0;
+  const within = (text: string, limit: number, shape?: CutShape): string => {
+    const shown = cut(text, limit, shape);
+    leftOut += shown.leftOut;
+    return shown.text;
+  };
+  const addText = (text: unknown) => {
+    if (typeof text !== "string" || text === "") return;
+    const shown =
+      message.role === "toolResult" || message.role === "bashExecution"
+        ? within(text, toolResultLimit)
+        : within(text, textLimit, "head-tail");
+    lines.push(escapeText(shown));
+  };
+  const addCall = ({ name, arguments: given }: ToolCallBlock) => {
+    const pairs =
+      typeof given === "object" && given !== null ? Object.entries(given) : [["arguments", given]];
+    const parts = pairs.map(([key, value]) => `${key}=${within(argumentJson(value) ?? "", toolResultLimit)}`);
+    lines.push(`<call>${escapeText(`${name}(${parts.join(", ")})`)}</call>`);
+  };
+  const isFailed = isFailedAnswer(message);
+  if (message.role === "bashExecution") {
+    if (!message.excludeFromContext)
+      for (const text of [`$ ${message.command ?? ""}`, message.output]) addText(text);
+  } else if (message.role !== "system")
+    for (const block of contentBlocks(message)) {
+      if (block.type === "text") addText(block.text);
+      else if (block.type === "toolCall") addCall(block);
+      else if (!block.type.includes("thinking")) {
+        media++;
+        lines.push(escapeText(`[${block.type}]`));
       }
-      break;
-    default:
-      for (const block of contentBlocks(message)) {
-        if (block.type === "text") {
-          if (message.role === "toolResult") lines.result(block.text);
-          else lines.prose(block.text);
-        } else if (block.type === "toolCall") lines.call(block);
-        else if (!block.type.includes("thinking")) lines.medium(block.type);
-      }
-      if (isFailedAnswer(message) && message.role === "assistant") lines.prose(message.errorMessage);
-  }
-  return lines.between(`<message${attributes(message)}>`, "</message>", isFailedAnswer(message));
+    }
+  if (message.role === "assistant" && isFailed) addText(message.errorMessage);
+  if (lines.length === 0 && !isFailed) return { text: "", leftOut, media };
+  return { text: [`<message${attributes(message)}>`, ...lines, "</message>"].join("\n"), leftOut, media };
 }
 
 /** Returns the attributes of a message: its role, and facts that are not in its text. */
@@ -126,53 +146,6 @@ const ROLE_NAMES = new Map(
 /** Returns the JSON of an argument of a call; undefined for a value without JSON. */
 export const argumentJson = (value: unknown): string | undefined =>
   typeof value === "object" ? fieldText(value ?? "null") : JSON.stringify(value);
-
-class Lines {
-  readonly #limits: RenderLimits;
-  readonly #lines: string[] = [];
-  #leftOut = 0;
-  #media = 0;
-
-  constructor(limits: RenderLimits) {
-    this.#limits = limits;
-  }
-
-  prose(text: unknown): void {
-    if (typeof text === "string") this.#add(cut(text, this.#limits.textLimit, "head-tail"));
-  }
-
-  result(text: unknown): void {
-    if (typeof text === "string") this.#add(cut(text, this.#limits.toolResultLimit));
-  }
-
-  call(block: ToolCallBlock): void {
-    const given = block.arguments;
-    const pairs =
-      typeof given === "object" && given !== null ? Object.entries(given) : [["arguments", given]];
-    const parts = pairs.map(([name, value]) => {
-      const shown = cut(argumentJson(value) ?? "", this.#limits.toolResultLimit);
-      this.#leftOut += shown.leftOut;
-      return `${name}=${shown.text}`;
-    });
-    this.#lines.push(`<call>${escapeText(`${block.name}(${parts.join(", ")})`)}</call>`);
-  }
-
-  medium(kind: string): void {
-    this.#media++;
-    this.#lines.push(escapeText(`[${kind}]`));
-  }
-
-  #add({ text, leftOut }: Cut): void {
-    this.#leftOut += leftOut;
-    if (text !== "") this.#lines.push(escapeText(text));
-  }
-
-  between(open: string, close: string, evenIfEmpty: boolean): RenderedMessage {
-    const empty = this.#lines.length === 0 && !evenIfEmpty;
-    const text = empty ? "" : [open, ...this.#lines, close].join("\n");
-    return { text, leftOut: this.#leftOut, media: this.#media };
-  }
-}
 
 /** Kept part of a cut text: the beginning, or half at each end. */
 export type CutShape = "head" | "head-tail";
