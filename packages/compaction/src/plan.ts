@@ -14,6 +14,7 @@ import {
 } from "@espalier/session-tree";
 import {
   collectFileOps,
+  commonLimit,
   cutText,
   type FileOps,
   type FileTool,
@@ -37,7 +38,6 @@ import {
 import type { Rule } from "./rules.ts";
 import { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "./settings.ts";
 import {
-  commonLimit,
   fittingBlocks,
   frameSummary,
   joinSummary,
@@ -404,8 +404,8 @@ export function shrinkEdits(kept: readonly CutItem[], excess: number, estimate: 
       : [];
   });
   const sizes = candidates.map(({ tokens }) => tokens);
-  let wanted = excess;
-  let limit = Math.max(SMALLEST_RESULT, commonLimit(sizes, wanted));
+  let room = sizes.reduce((sum, size) => sum + size, 0) - excess;
+  let limit = Math.max(SMALLEST_RESULT, commonLimit(sizes, room));
   // A cut adds a mark, and an estimator need not be linear: repeat until the size fits or nothing more can be removed.
   for (;;) {
     const edits = candidates
@@ -417,8 +417,8 @@ export function shrinkEdits(kept: readonly CutItem[], excess: number, estimate: 
     const freed = edits.reduce((sum, { freed }) => sum + freed, 0);
     if (freed >= excess || limit <= SMALLEST_RESULT)
       return edits.flatMap(({ edit, freed }) => (freed > 0 ? [edit] : []));
-    wanted += excess - freed;
-    limit = Math.max(SMALLEST_RESULT, Math.floor(Math.min(limit * 0.95, commonLimit(sizes, wanted))));
+    room -= excess - freed;
+    limit = Math.max(SMALLEST_RESULT, Math.floor(Math.min(limit * 0.95, commonLimit(sizes, room))));
   }
 }
 

@@ -1,5 +1,12 @@
 import { CHARS_PER_TOKEN, type ContextMessage } from "@espalier/session-tree";
-import { cutText, escapeText, type FileLists, formatFileLists, unescapeText } from "@espalier/summarizer";
+import {
+  commonLimit,
+  cutText,
+  escapeText,
+  type FileLists,
+  formatFileLists,
+  unescapeText,
+} from "@espalier/summarizer";
 import { type Rule, ruleRoom, rulesText } from "./rules.ts";
 import { type CompactionSettings, thresholdOf } from "./settings.ts";
 
@@ -149,9 +156,7 @@ export function rulesBlock(rules: NonNullable<SummaryBlocks["rules"]>, limitToke
 function pinnedText(pinned: SummaryBlocks["pinned"], most: number): string {
   const texts = pinned.map(({ id, text }) => `[${id}] ${text}`);
   const sizes = texts.map(({ length }) => length + PIN_FRAME);
-  const excess = sizes.reduce((sum, size) => sum + size, 0) - most;
-  if (excess <= 0) return texts.join("\n\n");
-  const limit = commonLimit(sizes, excess) - PIN_FRAME;
+  const limit = commonLimit(sizes, most) - PIN_FRAME;
   return texts.map((text) => cutText(text, limit, "head-tail")).join("\n\n");
 }
 
@@ -172,24 +177,7 @@ function userBlocks(
     block("latest-user-message", latestUserMessage, most),
   ];
   const sizes = within(each).map(({ length }) => length);
-  const excess = sizes[0]! + sizes[1]! + "\n\n".length - together;
-  return within(excess <= 0 ? each : commonLimit(sizes, excess));
-}
-
-/**
- * Returns the size to which all larger ones are cut so that the sum falls by `excess`; smaller ones are unchanged. 0
- * when even removing everything is not enough.
- */
-export function commonLimit(sizes: readonly number[], excess: number): number {
-  const sorted = [...sizes].sort((a, b) => b - a);
-  let freed = 0;
-  for (let count = 1; count <= sorted.length; count++) {
-    const next = sorted[count] ?? 0;
-    const step = (sorted[count - 1]! - next) * count;
-    if (freed + step >= excess) return Math.floor(sorted[count - 1]! - (excess - freed) / count);
-    freed += step;
-  }
-  return 0;
+  return within(Math.min(each, commonLimit(sizes, together - "\n\n".length)));
 }
 
 function block(tag: string, text: string, most: number): string {

@@ -107,6 +107,7 @@ export {
 export {
   type Cut,
   type CutShape,
+  commonLimit,
   cut,
   cutText,
   DEFAULT_LIMITS,

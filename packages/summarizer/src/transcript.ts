@@ -175,6 +175,17 @@ export function cut(text: string, limit: number, shape: CutShape = "head"): Cut 
   return { text: lines.join("\n"), leftOut };
 }
 
+/** Returns the common limit at which the sum of the lengths is at most `room`; the largest integer if all fit. */
+export function commonLimit(lengths: readonly number[], room: number): number {
+  let left = room;
+  for (const [index, length] of lengths.toSorted((a, b) => a - b).entries()) {
+    const limit = left / (lengths.length - index);
+    if (length > limit) return Math.floor(limit);
+    left -= length;
+  }
+  return Number.MAX_SAFE_INTEGER;
+}
+
 /** Returns the text of {@link cut} without the count. */
 export function cutText(text: string, limit: number, shape: CutShape = "head"): string {
   return cut(text, limit, shape).text;

@@ -1,3 +1,4 @@
+import { commonLimit } from "../transcript.ts";
 import type { SessionRecord } from "./session.ts";
 import {
   eachTerm,
@@ -432,7 +433,7 @@ export function createLineFitter(rarity: Rarity): LineFitter {
         const later = leasts.slice(index + 1).reduce((sum, least) => sum + least, 0);
         const level = Math.min(
           left - later,
-          Math.max(levelOf(rest, left) * (index === 0 ? FIRST : OTHERS), leasts[index]!),
+          Math.max(commonLimit(rest, left) * (index === 0 ? FIRST : OTHERS), leasts[index]!),
         );
         const most = Math.min(LONGEST, level - MARK);
         const text = cutQuotations(line.text, most, weigh);
@@ -447,17 +448,6 @@ export function createLineFitter(rarity: Rarity): LineFitter {
         .map(({ text }) => `- ${text}`);
     },
   };
-}
-
-/** Returns the common limit at which the sum of the lengths is at most `room`; the largest integer if all fit. */
-function levelOf(lengths: readonly number[], room: number): number {
-  let left = room;
-  for (const [index, length] of lengths.toSorted((a, b) => a - b).entries()) {
-    const level = left / (lengths.length - index);
-    if (length > level) return Math.floor(level);
-    left -= length;
-  }
-  return Number.MAX_SAFE_INTEGER;
 }
 
 /**
@@ -480,7 +470,7 @@ function cutQuotations(line: string, most: number, weigh: Weigh): string {
   const parts = quotedParts(line);
   const quotations = parts.filter(isQuotation);
   const fixed = line.length - quotations.reduce((sum, { length }) => sum + length, 0);
-  const level = levelOf(
+  const level = commonLimit(
     quotations.map(({ length }) => length),
     most - fixed,
   );
