@@ -1,19 +1,5 @@
 /** A command line, reduced to the part that distinguishes commands. */
-export interface Command {
-  /** Command in a form that can be typed again: one line, without filters of its output. */
-  line: string;
-  /** Key that is equal for runs of the same command: without folder, filters and redirections. */
-  key: string;
-  /** True when its output is a text (`grep`, `cat`, `git log`) and not a report of success. */
-  reads: boolean;
-  /**
-   * True when the command is not typed again: it includes the text of a file or several lines, writes a file, or edits
-   * in place.
-   */
-  once: boolean;
-  /** Argument of several lines, for example the message of a commit. */
-  text: string | undefined;
-}
+export type Command = ReturnType<typeof readCommand>;
 
 const READERS =
   /^(?:cat|head|tail|less|grep|egrep|rg|ag|find|fd|ls|ll|tree|wc|sed -n|awk|jq|stat|file|which|type|pwd|echo|printf|date|env|printenv|sleep|diff|ps|du|df|git (?:log|show|diff|status|blame|branch|grep|ls-files|rev-parse)|npm (?:ls|view|list|info)|kubectl (?:get|describe|logs)|docker (?:ps|images|logs|inspect))\b/;
@@ -39,7 +25,7 @@ const STANDARD_INPUT = /<<-?\s*['"]?(\w+)['"]?[ \t]*\n([\s\S]*?)(?:\n[ \t]*\1[ \
 const OPEN = /(?:\b(?:do|then|else)|[\\({|]|&&)$/;
 
 /** Reads a command line, of which only the first 2,000 characters count. */
-export function readCommand(command: string): Command {
+export function readCommand(command: string) {
   const whole = command.slice(0, LONGEST_COMMAND).trim();
   let text: string | undefined;
   // Only the first line of a long argument remains in the command's line.
@@ -67,11 +53,19 @@ export function readCommand(command: string): Command {
     .replace(/\s*(?:\|\||&&|;)\s*(?:true|echo\b.*)$/, "")
     .trim();
   return {
+    /** Command in a form that can be typed again: one line, without filters of its output. */
     line,
+    /** Key that is equal for runs of the same command: without folder, filters and redirections. */
     key,
+    /** True when its output is a text (`grep`, `cat`, `git log`) and not a report of success. */
     reads: READERS.test(key) && !WRITES.test(row) && !COMMITS.test(key),
+    /**
+     * True when the command is not typed again: it includes the text of a file or several lines, writes a file, or edits
+     * in place.
+     */
     once:
       heredoc !== -1 || text !== undefined || WRITES.test(row) || /\bsed\s+-i\b/.test(row) || OPEN.test(row),
+    /** Argument of several lines, for example the message of a commit. */
     text,
   };
 }

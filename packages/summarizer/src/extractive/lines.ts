@@ -15,15 +15,17 @@ import {
 /** Lines of a summary: their labels, those of an earlier summary, and candidates that are fitted into a room. */
 
 /** Contents that this summarizer can write; a section of a summary consists of one or more of these. */
-export type Part =
-  | "goal"
-  | "constraints"
-  | "done"
-  | "inProgress"
-  | "blocked"
-  | "decisions"
-  | "nextSteps"
-  | "critical";
+export type Part = (typeof PARTS)[number];
+const PARTS = [
+  "goal",
+  "constraints",
+  "done",
+  "inProgress",
+  "blocked",
+  "decisions",
+  "nextSteps",
+  "critical",
+] as const;
 
 /** Labels of lines in a summary. The summarizer recognizes them when it updates a summary. */
 export const LABELS = {
@@ -48,16 +50,18 @@ export const LABELS = {
 } as const;
 
 /** An earlier summary, divided into parts. Its lines have no list marks, and are in their original order. */
-export interface PreviousSummary {
-  lines: Record<Part, string[]>;
+export type PreviousSummary = ReturnType<typeof emptySummary>;
+
+const emptySummary = () => ({
+  lines: Object.fromEntries(PARTS.map((part) => [part, []])) as unknown as Record<Part, string[]>,
   /** Quotations that end in a handle. */
-  handles: string[];
-  files: { path: string; edits: number; names: string[] }[];
+  handles: [] as string[],
+  files: [] as { path: string; edits: number; names: string[] }[],
   /** Documents of the project that the session never read. */
-  documents: string[];
-  commands: string[];
-  names: string[];
-}
+  documents: [] as string[],
+  commands: [] as string[],
+  names: [] as string[],
+});
 
 const LONGEST_LINE = 2_000;
 
@@ -66,24 +70,7 @@ const LONGEST_LINE = 2_000;
  * context.
  */
 export function parseSummaries(texts: readonly string[]): PreviousSummary {
-  const lines: PreviousSummary["lines"] = {
-    goal: [],
-    constraints: [],
-    done: [],
-    inProgress: [],
-    blocked: [],
-    decisions: [],
-    nextSteps: [],
-    critical: [],
-  };
-  const summary: PreviousSummary = {
-    lines,
-    handles: [],
-    files: [],
-    documents: [],
-    commands: [],
-    names: [],
-  };
+  const summary = emptySummary();
   let part: Part = "critical";
   let heading = "";
   for (const rawLine of texts.flatMap(proseLines)) {
@@ -368,17 +355,6 @@ export const inOtherBranch = (text: string) =>
 export const listLines = (label: string, texts: readonly string[]) =>
   texts.map((text, order): Line => ({ text: `${label}${text}`, priority: -order, order }));
 
-/** Fits lines into their number of characters, section by section, and stores the fitted text. */
-export interface LineFitter {
-  /**
-   * Returns as many lines as fit by priority, in their order, as list items. If they do not all fit whole, their
-   * quotations are cut to the most informative words that the summary does not have yet.
-   */
-  fit(lines: readonly Line[], room: number): string[];
-  /** All fitted text. */
-  readonly told: string;
-}
-
 /** Minimum length of a line after a cut. */
 const SHORTEST = 24;
 
@@ -403,17 +379,23 @@ const FIRST = 4;
 /** Value of a term that the summary already has, as a share of its rarity. */
 const TOLD_SHARE = 0.15;
 
-export function createLineFitter(rarity: Rarity): LineFitter {
+/** Makes a fitter of lines into a number of characters, section by section, which stores the fitted text. */
+export function createLineFitter(rarity: Rarity) {
   const seen = new Set<string>();
   const terms = new Set<string>();
   let told = "";
   const weigh: Weigh = (term) => rarity.of(term) * (terms.has(term) ? TOLD_SHARE : 1);
 
   return {
-    get told() {
+    /** All fitted text. */
+    get told(): string {
       return told;
     },
-    fit(lines, room) {
+    /**
+     * Returns as many lines as fit by priority, in their order, as list items. If they do not all fit whole, their
+     * quotations are cut to the most informative words that the summary does not have yet.
+     */
+    fit(lines: readonly Line[], room: number): string[] {
       const chosen: Line[] = [];
       let free = room;
       for (const line of lines.toSorted((a, b) => b.priority - a.priority || a.order - b.order)) {

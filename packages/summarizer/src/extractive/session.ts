@@ -20,7 +20,7 @@ import {
   wholeSentences,
   withOption,
 } from "./speech.ts";
-import { codeSpan, createRarity, eachName, type Handle, handlesIn, type Rarity, sameness } from "./text.ts";
+import { codeSpan, createRarity, eachName, type Handle, handlesIn, sameness } from "./text.ts";
 import {
   argumentText,
   type CallDescription,
@@ -35,39 +35,7 @@ import {
 import { beginTurn, heaviestTurns, type Turn } from "./turn.ts";
 
 /** Facts of a session for a summary. Messages are added one by one, oldest first; the memory has a limit. */
-export interface SessionRecord {
-  messageCount: number;
-  /** First request, and newest text of the user even if it only says "continue". */
-  firstRequest: string | undefined;
-  newestWords: string | undefined;
-  /** First command to the agent ("/exit"), for messages without words of the user. */
-  command?: string | undefined;
-  /** Question of the agent to which the newest text of the user is a short reply. */
-  question: string | undefined;
-  /** Turns, oldest first; of a very long session the largest and the newest. */
-  turns: Turn[];
-  /** Task list as it was last written. */
-  plan: PlanItem[];
-  /** Lasting rules of the user, and sentences of the agent with a choice or a reason, oldest first. */
-  rules: Saying[];
-  reasons: Saying[];
-  /** Handles by their text; the newest is the last. */
-  handles: Map<string, Handle & { times: number; last: number }>;
-  /** Newest calls of the newest turn, oldest first. */
-  latest: LatestCall[];
-  /** Path of the newest whole output that was too long for its result, with the words before it. */
-  wholeOutput: Handle | undefined;
-  files: Map<string, FileWork>;
-  /** Documents, manifests and workflows of the project that a listing names. */
-  documents: Set<string>;
-  commands: Map<string, CommandWork>;
-  /** Exact names that people or the agent wrote, not only a tool. */
-  names: Map<string, NameUse>;
-  rarity: Rarity;
-  /** Summaries among the messages, oldest first. */
-  summaries: string[];
-  branchSummaries: string[];
-}
+export type SessionRecord = ReturnType<typeof createSessionRecord>;
 
 /** A call at the end of the messages, with its outcome. */
 export interface LatestCall {
@@ -161,28 +129,39 @@ const REFUSAL = /\bthe user said:\s*([\s\S]{1,2000})/i;
 /** Text with which agents name the file of an output that is too long for a result. */
 const WHOLE_OUTPUT = /\bfull output(?: saved| written)?(?: to)?: (\S{4,300}?)[\]).,]?(?=\s|$)/i;
 
-export function createSessionRecord(): SessionRecord {
-  return {
-    messageCount: 0,
-    firstRequest: undefined,
-    newestWords: undefined,
-    question: undefined,
-    turns: [],
-    plan: [],
-    rules: [],
-    reasons: [],
-    handles: new Map(),
-    latest: [],
-    wholeOutput: undefined,
-    files: new Map(),
-    documents: new Set(),
-    commands: new Map(),
-    names: new Map(),
-    rarity: createRarity(),
-    summaries: [],
-    branchSummaries: [],
-  };
-}
+export const createSessionRecord = () => ({
+  messageCount: 0,
+  /** First request, and newest text of the user even if it only says "continue". */
+  firstRequest: undefined as string | undefined,
+  newestWords: undefined as string | undefined,
+  /** First command to the agent ("/exit"), for messages without words of the user. */
+  command: undefined as string | undefined,
+  /** Question of the agent to which the newest text of the user is a short reply. */
+  question: undefined as string | undefined,
+  /** Turns, oldest first; of a very long session the largest and the newest. */
+  turns: [] as Turn[],
+  /** Task list as it was last written. */
+  plan: [] as PlanItem[],
+  /** Lasting rules of the user, and sentences of the agent with a choice or a reason, oldest first. */
+  rules: [] as Saying[],
+  reasons: [] as Saying[],
+  /** Handles by their text; the newest is the last. */
+  handles: new Map<string, Handle & { times: number; last: number }>(),
+  /** Newest calls of the newest turn, oldest first. */
+  latest: [] as LatestCall[],
+  /** Path of the newest whole output that was too long for its result, with the words before it. */
+  wholeOutput: undefined as Handle | undefined,
+  files: new Map<string, FileWork>(),
+  /** Documents, manifests and workflows of the project that a listing names. */
+  documents: new Set<string>(),
+  commands: new Map<string, CommandWork>(),
+  /** Exact names that people or the agent wrote, not only a tool. */
+  names: new Map<string, NameUse>(),
+  rarity: createRarity(),
+  /** Summaries among the messages, oldest first. */
+  summaries: [] as string[],
+  branchSummaries: [] as string[],
+});
 
 /** Returns the place of a message as a share of the messages: 0 is the first, and almost 1 the last. */
 export const share = (at: number, { messageCount }: SessionRecord) => at / Math.max(messageCount, 1);

@@ -153,12 +153,7 @@ const RUN_TOGETHER = /^[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/;
 const stem = (word: string) => word.toLowerCase().replace(/(?:ing|ed|es|s)$/, "");
 
 /** Degree to which a term distinguishes one text from the others: higher for a term in fewer messages. */
-export interface Rarity {
-  /** Counts the terms of one message. */
-  read(text: string): void;
-  /** Returns the rarity: 0 for a term in every message, about 7 for one in a thousand. */
-  of(term: string): number;
-}
+export type Rarity = ReturnType<typeof createRarity>;
 
 /** Maximum number of counted characters of a message: a long one usually has its rare terms at the beginning too. */
 const COUNTED = 4_000;
@@ -166,11 +161,12 @@ const COUNTED = 4_000;
 /** Maximum number of stored terms; beyond it, terms of a single message are dropped: they stay rare. */
 const REMEMBERED = 100_000;
 
-export function createRarity(): Rarity {
+export function createRarity() {
   const counts = new Map<string, { messages: number; last: number }>();
   let messages = 0;
   return {
-    read(text) {
+    /** Counts the terms of one message. */
+    read(text: string): void {
       messages++;
       if (counts.size > REMEMBERED) {
         for (const [term, count] of counts) if (count.messages === 1) counts.delete(term);
@@ -184,7 +180,8 @@ export function createRarity(): Rarity {
         }
       });
     },
-    of: (term) =>
+    /** Returns the rarity: 0 for a term in every message, about 7 for one in a thousand. */
+    of: (term: string): number =>
       term.length < 2 ? 0 : Math.max(0, Math.log((messages + 1) / (1 + (counts.get(term)?.messages ?? 0)))),
   };
 }

@@ -2,44 +2,34 @@ import { completes, isProbe, isTidy } from "./commands.ts";
 import { basename, codeSpan, quote } from "./text.ts";
 
 /** One request and the work on it. */
-export interface Turn {
-  /** Text of the user; undefined for work whose request is before the messages. */
-  request: string | undefined;
-  /** Index of the first message of the turn. */
-  at: number;
+export type Turn = ReturnType<typeof beginTurn>;
+
+/**
+ * Returns a turn without work.
+ *
+ * @param request text of the user; undefined for work whose request is before the messages
+ * @param at index of the first message of the turn
+ */
+export const beginTurn = (request: string | undefined, at: number) => ({
+  request,
+  at,
   /** Number of changes of each file. */
-  changes: Map<string, number>;
+  changes: new Map<string, number>(),
   /**
    * Commands that report their success, each with the result of its last run and the subject of its commit; the newest
    * last.
    */
-  runs: Map<string, { failed: boolean; subject: string | undefined }>;
-  calls: number;
+  runs: new Map<string, { failed: boolean; subject: string | undefined }>(),
+  calls: 0,
   /** Newest prose of the agent, the number of calls with a result since then, and the subject of their newest commit. */
-  lastText: string;
-  callsSince: number;
-  committed: string | undefined;
+  lastText: "",
+  callsSince: 0,
+  committed: undefined as string | undefined,
   /** Newest prose that says what was found or done. */
-  finding: string;
+  finding: "",
   /** True when the agent's last message has no call: its work was complete. */
-  finished: boolean;
-}
-
-/** Returns a turn without work. */
-export function beginTurn(request: string | undefined, at: number): Turn {
-  return {
-    request,
-    at,
-    changes: new Map(),
-    runs: new Map(),
-    calls: 0,
-    lastText: "",
-    callsSince: 0,
-    committed: undefined,
-    finding: "",
-    finished: false,
-  };
-}
+  finished: false,
+});
 
 /** Returns the weight of a turn in a summary. */
 export function turnWeight(turn: Turn): number {
