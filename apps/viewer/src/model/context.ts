@@ -5,7 +5,7 @@ import {
   TURN_PREFIX_SUMMARIZATION_PROMPT,
   UPDATE_SUMMARIZATION_PROMPT,
 } from "@espalier/compaction";
-import { type CacheForecast, forecastNavigation } from "@espalier/engine/reading";
+import { forecastNavigation } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type CompactionEntry,
@@ -37,33 +37,32 @@ export interface ContextPiece {
   message: ContextMessage;
 }
 
-/** Context of the model at an entry. */
-export interface ContextView {
-  /** Row of the entry; -1 before the first. */
-  row: number;
-  model: { provider: string; modelId: string } | null;
-  /** Context window of the model in tokens; null if unknown. */
-  window: number | null;
-  thinkingLevel: string;
-  /** All tokens, estimated as characters / 4. */
-  total: number;
-  /** Tokens by kind; see `TOKEN_KINDS`. */
-  tokens: TokenCounts;
-  pieces: ContextPiece[];
-}
-
-export function contextViewAt(tree: Tree, row: number): ContextView {
-  const place = movingRow(tree, row);
-  const context = contextAt(tree, place);
+/** Returns the context of the model at an entry. */
+export function contextViewAt(tree: Tree, at: number) {
+  const row = movingRow(tree, at);
+  const context = contextAt(tree, row);
   const tokens = noTokens();
-  const pieces = context.messages.map((message, at) => ({
-    row: tree.row(context.sources[at]!),
-    tokens: addTokens(tokens, message),
-    message,
-  }));
+  const pieces = context.messages.map(
+    (message, index): ContextPiece => ({
+      row: tree.row(context.sources[index]!),
+      tokens: addTokens(tokens, message),
+      message,
+    }),
+  );
   const { model, thinkingLevel, tokens: total } = context;
-  const known = contextWindowOf(model) ?? null;
-  return { row: place, model, window: known, thinkingLevel, total, tokens, pieces };
+  return {
+    /** Row of the entry; -1 before the first. */
+    row,
+    model,
+    /** Context window of the model in tokens; null if unknown. */
+    window: contextWindowOf(model) ?? null,
+    thinkingLevel,
+    /** All tokens, estimated as characters / 4. */
+    total,
+    /** Tokens by kind; see `TOKEN_KINDS`. */
+    tokens,
+    pieces,
+  };
 }
 
 /** Returns the context of the model at a row; -1 is before the first entry. */
@@ -242,44 +241,13 @@ function addTokens(counts: TokenCounts, message: ContextMessage): number {
 const EMPTY = { role: "assistant", provider: "", model: "", stopReason: "stop", timestamp: 0 } as const;
 
 /** Details of a compaction. */
-export interface CompactionView {
-  row: number;
-  id: string;
-  timestamp: string;
-  /** Whole text that the model reads. */
-  summary: string;
-  /** Text of the summarizer, without the blocks that the engine adds. */
-  prose: string;
-  /** Tokens of the context before, by kind; see `TOKEN_KINDS`. */
-  before: TokenCounts;
-  /** Tokens of the context after, by kind. */
-  after: TokenCounts;
-  /** Rows of the entries that the summary replaces. */
-  covered: number[];
-  /** Rows of the entries that the compaction keeps. */
-  kept: number[];
-  /** Row of the compaction whose summary this one updates; -1 for the first on its path. */
-  previousRow: number;
-  /**
-   * Built-in prompts for a model; sent prompts are not recorded. Null if the engine asked no model: the summary is from
-   * an extension, was extracted from the messages, or was made by another program.
-   */
-  prompts: string[] | null;
-  /** US dollars; null if the cost is 0 or not recorded. */
-  cost: number | null;
-  /** Effect on the provider's prompt cache. */
-  cache: CacheForecast;
-  /** Billed tokens of the summary; null if nothing was billed. */
-  usage: { input: number; output: number } | null;
-  /** Recorded details; other programs record fewer than the engine, or none. */
-  details: Partial<CompactionDetails>;
-}
+export type CompactionView = ReturnType<typeof compactionAt>;
 
 /**
  * Returns the compaction of a row.
  * @throws EspalierError `unknown-entry` if the row is not a compaction
  */
-export function compactionAt(tree: Tree, row: number): CompactionView {
+export function compactionAt(tree: Tree, row: number) {
   const entry = row >= 0 && row < tree.length ? tree.entryAt(row) : undefined;
   if (!entry || !compaction.is(entry))
     throw new EspalierError("unknown-entry", `Row ${row} of this session is not a compaction.`);
@@ -291,17 +259,32 @@ export function compactionAt(tree: Tree, row: number): CompactionView {
     row,
     id: entry.id,
     timestamp: entry.timestamp,
+    /** Whole text that the model reads. */
     summary: entry.summary,
+    /** Text of the summarizer, without the blocks that the engine adds. */
     prose: proseOf(entry.summary),
+    /** Tokens of the context before, by kind; see `TOKEN_KINDS`. */
     before: before.tokens,
+    /** Tokens of the context after, by kind. */
     after: tokensOf(contextAt(tree, row).messages),
+    /** Rows of the entries that the summary replaces. */
     covered: before.rows.slice(0, cut),
+    /** Rows of the entries that the compaction keeps. */
     kept: before.rows.slice(cut),
+    /** Row of the compaction whose summary this one updates; -1 for the first on its path. */
     previousRow: before.previousRow,
+    /**
+     * Built-in prompts for a model; sent prompts are not recorded. Null if the engine asked no model: the summary is from
+     * an extension, was extracted from the messages, or was made by another program.
+     */
     prompts: promptsOf(entry, before.previousRow >= 0),
+    /** US dollars; null if the cost is 0 or not recorded. */
     cost: bill?.cost || null,
+    /** Effect on the provider's prompt cache. */
     cache: forecastNavigation(tree, tree.index.parent(row), row),
+    /** Billed tokens of the summary; null if nothing was billed. */
     usage: bill ? { input: bill.input, output: bill.output } : null,
+    /** Recorded details; other programs record fewer than the engine, or none. */
     details: detailsOf(entry),
   };
 }

@@ -22,36 +22,27 @@ import {
  * An entry as one row of the tree. Tools, failures, sizes and sums are separate fields, which the page draws as icons.
  * The command line writes them as words, so it has its own rules for lines of messages.
  */
-export interface EntryGist {
-  row: number;
-  id: string;
-  /** Text of the entry: one line without control characters, at most 200 characters. */
-  text: string;
-  /** Names of the tools that an answer calls; for a result, the name of its tool. */
-  tools: string[];
-  /** Estimated tokens of the entry for the model, characters / 4; 0 if the model reads nothing of it. */
-  tokens: number;
-  /** US dollars that a provider billed for the entry; 0 if unknown. */
-  cost: number;
-  timestamp: string;
-  /** True for a result, an answer or a shell command that failed or was aborted. */
-  failed: boolean;
-}
+export type EntryGist = ReturnType<typeof gistAt>;
 
 /** Maximum number of characters of a row. */
 const LENGTH = 200;
 
-export function gistAt(tree: Tree, row: number): EntryGist {
+export function gistAt(tree: Tree, row: number) {
   const entry = tree.entryAt(row);
   const said = saidIn(entry);
   return {
     row,
     id: entry.id,
+    /** Text of the entry: one line without control characters, at most 200 characters. */
     text: oneLine(said ? gistOfMessage(said) : gistOfFields(entry)),
+    /** Names of the tools that an answer calls; for a result, the name of its tool. */
     tools: toolsOf(said),
+    /** Estimated tokens of the entry for the model, characters / 4; 0 if the model reads nothing of it. */
     tokens: estimateTotal(messagesOf(entry)),
+    /** US dollars that a provider billed for the entry; 0 if unknown. */
     cost: billOf(entry)?.cost ?? 0,
     timestamp: entry.timestamp,
+    /** True for a result, an answer or a shell command that failed or was aborted. */
     failed: isFailed(said),
   };
 }

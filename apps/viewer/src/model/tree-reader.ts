@@ -127,41 +127,23 @@ interface EditMark {
 }
 
 /** Facts about a session that are shown with its tree. */
-export interface SessionFacts {
-  id: string;
-  name: string | null;
-  /** The name, else the first prompt, else `No prompt yet`. */
-  title: string;
-  cwd: string;
-  /** ISO 8601; empty without a header. */
-  created: string;
-  version: number;
-  /** Number of entries. */
-  length: number;
-  /** Leaf of the session; -1 before the first entry. */
-  leafRow: number;
-  leafId: string | null;
-  labels: { row: number; label: string }[];
-  compactions: CompactionMark[];
-  edits: EditMark[];
-  /** Branch summaries, and the last row of the branch that each summarizes. */
-  summaries: { row: number; fromRow: number }[];
-  /** Number of damaged or doubtful lines. */
-  issues: number;
-  bytes: number;
-}
+export type SessionFacts = ReturnType<typeof factsOf>;
 
-export function factsOf(tree: Tree): SessionFacts {
+export function factsOf(tree: Tree) {
   const { header, index } = tree;
   const leafRow = rowOfLeaf(tree);
   return {
     id: header?.id ?? "",
     name: sessionName(tree) ?? null,
+    /** The name, else the first prompt, else `No prompt yet`. */
     title: titleOf(tree) ?? "No prompt yet",
     cwd: header?.cwd ?? "",
+    /** ISO 8601; empty without a header. */
     created: header?.timestamp ?? "",
     version: header?.version ?? 0,
+    /** Number of entries. */
     length: tree.length,
+    /** Leaf of the session; -1 before the first entry. */
     leafRow,
     leafId: leafRow < 0 ? null : tree.idAt(leafRow),
     labels: [...labelsInForce(tree)].flatMap(([id, { label }]) => {
@@ -170,10 +152,12 @@ export function factsOf(tree: Tree): SessionFacts {
     }),
     compactions: [...compactionMarks(tree)],
     edits: [...editMarks(tree)],
+    /** Branch summaries, and the last row of the branch that each summarizes. */
     summaries: [...rowsOf(tree, branchSummary.type)].flatMap(([row, entry]) => {
       const fromRow = branchSummary.is(entry) ? index.rowAbove(fieldText(entry.fromId), row) : -1;
       return fromRow < 0 ? [] : [{ row, fromRow }];
     }),
+    /** Number of damaged or doubtful lines. */
     issues: tree.issues.length,
     bytes: tree.view.size,
   };
@@ -271,25 +255,17 @@ const longestWord = (text: string): string =>
   (text.match(/[\w.-]+/g) ?? []).reduce((best, word) => (word.length > best.length ? word : best), "");
 
 /** An end of the tree: a branch that a user can choose. */
-export interface BranchEnd {
-  row: number;
-  id: string;
-  /** Label of the last entry; empty without one. */
-  label: string;
-  /** Text of the branch's last message, on one line. */
-  text: string;
-  /** Time of that message, ISO 8601. */
-  timestamp: string;
-}
+export type BranchEnd = ReturnType<typeof branchEnds>[number];
 
 /** Returns the ends of all branches, newest first. */
-function branchEnds(tree: Tree): BranchEnd[] {
+function branchEnds(tree: Tree) {
   const labels = labelsInForce(tree);
   return tipRows(tree)
     .map((row) => {
-      const spoken = gistAt(tree, Math.max(0, spokenRow(tree, row)));
+      // The last message of the branch.
+      const { text, timestamp } = gistAt(tree, Math.max(0, spokenRow(tree, row)));
       const id = tree.idAt(row);
-      return { row, id, label: labels.get(id)?.label ?? "", text: spoken.text, timestamp: spoken.timestamp };
+      return { row, id, label: labels.get(id)?.label ?? "", text, timestamp };
     })
     .reverse();
 }
