@@ -194,18 +194,7 @@ export function collectEntriesForBranchSummary(
 }
 
 /** A branch prepared for a summarizer. */
-export interface PreparedBranch {
-  /** The newest messages that fit, oldest first. */
-  messages: ContextMessage[];
-  /** Id of the entry of each message. */
-  sources: string[];
-  /** Ids of entries whose messages did not fit, oldest first. */
-  dropped: string[];
-  /** Files that the whole branch read or modified, including those in its summaries. */
-  fileOps: FileOps;
-  /** Size of `messages`: characters / 4. Long tool results count with the part that a transcript shows. */
-  totalTokens: number;
-}
+export type PreparedBranch = ReturnType<typeof prepareBranchEntries>;
 
 /**
  * Takes the messages of a branch, newest first, until the budget is used; always at least the newest one. The content
@@ -217,7 +206,7 @@ export function prepareBranchEntries(
   entries: readonly Entry[],
   tokenBudget: number = Number.POSITIVE_INFINITY,
   tools: readonly FileTool[] = fileTools,
-): PreparedBranch {
+) {
   const whole = originalMessages(entries);
   const fileOps = filesOf(entries, whole, tools);
   const taken = newestWithin(whole, tokenBudget);
@@ -227,10 +216,15 @@ export function prepareBranchEntries(
       ? taken
       : newestWithin(messagesRead(entries), tokenBudget);
   return {
+    /** The newest messages that fit, oldest first. */
     messages: told.taken.map(({ message }) => message),
+    /** Id of the entry of each message. */
     sources: told.taken.map(({ entryId }) => entryId),
+    /** Ids of entries whose messages did not fit, oldest first. */
     dropped: told.dropped.map(({ entryId }) => entryId),
+    /** Files that the whole branch read or modified, including those in its summaries. */
     fileOps,
+    /** Size of `messages`: characters / 4. Long tool results count with the part that a transcript shows. */
     totalTokens: told.tokens,
   };
 }

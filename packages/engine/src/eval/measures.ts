@@ -31,25 +31,7 @@ export interface Cut {
 }
 
 /** Measures of one summary; null when the session has nothing to measure. */
-export interface Measures {
-  /** Size, in characters / 4. */
-  tokens: number;
-  /**
-   * Share of needed names that are in the summary, or in a file that the summary names. A name is needed when the next
-   * calls use it and only the summarized messages had it.
-   */
-  reach: number | null;
-  /** Share of the user's requests in the summary. */
-  user: number | null;
-  /** Share of the agent's findings in the summary. */
-  found: number | null;
-  /** Share of the state in the summary: files changed last, commands run last, failures, ids, open tasks. */
-  state: number | null;
-  /** Share of the summary's characters in bare lists of names. */
-  dump: number;
-  /** Share of the summary's names that are written again later; null if too few summarized names are. */
-  prec: number | null;
-}
+export type Measures = ReturnType<Examination["measure"]>;
 
 export const MEASURES = ["tokens", "reach", "user", "found", "state", "dump", "prec"] as const;
 
@@ -76,16 +58,26 @@ export class Examination {
   }
 
   /** Measures a text as a summary of this cut. */
-  measure(text: string): Measures {
+  measure(text: string) {
     const words = new Set(wordsIn(text));
     const names = [...namesIn(withoutTags(text))];
     return {
+      /** Size, in characters / 4. */
       tokens: Math.ceil(text.length / 4),
+      /**
+       * Share of needed names that are in the summary, or in a file that the summary names. A name is needed when the next
+       * calls use it and only the summarized messages had it.
+       */
       reach: reachOf(text, this.#needs),
+      /** Share of the user's requests in the summary. */
       user: carriedOf(text, words, this.#requests),
+      /** Share of the agent's findings in the summary. */
       found: carriedOf(text, words, this.#findings),
+      /** Share of the state in the summary: files changed last, commands run last, failures, ids, open tasks. */
       state: meanOf(this.#facts.map((test) => test(text, words))),
+      /** Share of the summary's characters in bare lists of names. */
       dump: dumpOf(text),
+      /** Share of the summary's names that are written again later; null if too few summarized names are. */
       prec: this.#again ? meanOf(names.map((name) => (this.#later.has(name) ? 1 : 0))) : null,
     };
   }
