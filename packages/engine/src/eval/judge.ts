@@ -64,28 +64,7 @@ export interface JudgedRow {
 }
 
 /** Judgement of the summaries of one session, at one cut. */
-export interface JudgedSession {
-  session: string;
-  judge: string;
-  /** Number of messages before the cut. */
-  now: number;
-  /** Number of probes that counted. */
-  probes: number;
-  /**
-   * Numbers of probes that did not count, by reason: no literal quotation; unreadable; answered by the kept messages;
-   * without an answer or a grade.
-   */
-  dropped: { unquoted: number; unreadable: number; inTail: number; ungraded: number };
-  /** Number of requests whose answer was not the requested JSON, even at the second attempt. */
-  rubbish: number;
-  /** Mean grade of an empty text, from 0 to 1; null without a counted probe. */
-  empty: number | null;
-  /** Mean grade of the whole history, from 0 to 1; null without a counted probe. */
-  full: number | null;
-  rows: readonly JudgedRow[];
-  /** Cost of the judge for this session. */
-  spent: JudgeBill;
-}
+export type JudgedSession = Awaited<ReturnType<Judge["judge"]>>;
 
 /** Cost of a judge. */
 export interface JudgeBill {
@@ -98,16 +77,7 @@ export interface JudgeBill {
 }
 
 /** Estimated size and cost of a judgement. */
-export interface JudgeForecast {
-  /** Number of requests. */
-  requests: number;
-  /** Tokens of all requests. */
-  inputTokens: number;
-  /** Tokens of all answers. */
-  outputTokens: number;
-  /** US dollars; null when the price of the model is unknown. */
-  cost: number | null;
-}
+export type JudgeForecast = ReturnType<typeof forecastJudgement>;
 
 /** Maximum number of tokens of an answer. */
 const MOST_OUTPUT = 8_000;
@@ -130,7 +100,7 @@ export function forecastJudgement(
   messages: readonly ContextMessage[],
   summaries: number,
   options: JudgeOptions & { keepTokens?: number | undefined },
-): JudgeForecast {
+) {
   const cut = judgedCut(cutsOf(new Transcript(messages), options.keepTokens));
   if (!cut) return { requests: 0, inputTokens: 0, outputTokens: 0, cost: 0 };
   const tokensOf = (read: readonly ReadMessage[]) =>
@@ -152,7 +122,16 @@ export function forecastJudgement(
     parts * PROBES_WANTED * 120 +
     PROBES_WANTED * texts * (ANSWER_TOKENS + GRADE_TOKENS) +
     summaries * ANSWER_TOKENS * 3;
-  return { requests, inputTokens, outputTokens, cost: priceOf(inputTokens, outputTokens, options) };
+  return {
+    /** Number of requests. */
+    requests,
+    /** Tokens of all requests. */
+    inputTokens,
+    /** Tokens of all answers. */
+    outputTokens,
+    /** US dollars; null when the price of the model is unknown. */
+    cost: priceOf(inputTokens, outputTokens, options),
+  };
 }
 
 function priceOf(
@@ -191,7 +170,7 @@ export class Judge {
    *
    * @throws EspalierError `over-budget`; `bad-input` for a provider without a summarizer; the provider's errors
    */
-  async judge(session: string, cuts: Cuts, written: readonly Candidate[]): Promise<JudgedSession> {
+  async judge(session: string, cuts: Cuts, written: readonly Candidate[]) {
     const before = { ...this.#spent };
     const cut = judgedCut(cuts)!;
     const candidates = written.flatMap(({ rounds, ...of }) => {
@@ -253,18 +232,28 @@ export class Judge {
     return {
       session,
       judge: `${provider.provider}:${provider.modelId}`,
+      /** Number of messages before the cut. */
       now: cut.now,
+      /** Number of probes that counted. */
       probes: counted.length,
+      /**
+       * Numbers of probes that did not count, by reason: no literal quotation; unreadable; answered by the kept messages;
+       * without an answer or a grade.
+       */
       dropped: {
         unquoted: checked.reduce((sum, { unquoted }) => sum + unquoted, 0),
         unreadable: checked.reduce((sum, { unreadable }) => sum + unreadable, 0),
         inTail: inTail.length,
         ungraded: asked.length - counted.length,
       },
+      /** Number of requests whose answer was not the requested JSON, even at the second attempt. */
       rubbish: this.#spent.rubbish - before.rubbish,
+      /** Mean grade of an empty text, from 0 to 1; null without a counted probe. */
       empty: rounded(empty),
+      /** Mean grade of the whole history, from 0 to 1; null without a counted probe. */
       full: rounded(full),
       rows,
+      /** Cost of the judge for this session. */
       spent: {
         requests: this.#spent.requests - before.requests,
         tokens: this.#spent.tokens - before.tokens,
