@@ -1,4 +1,4 @@
 export { compactionAt, contextViewAt, growthTo, originsOf } from "./context.ts";
 export { gistAt, gistOfFields, oneLine } from "./entry-gist.ts";
-export { OutlineRows, outlineOf, ROW_KINDS } from "./outline.ts";
+export { BOOKKEEPING, OutlineRows, outlineOf, ROW_KINDS } from "./outline.ts";
 export { factsOf, findText, type SessionReader, spendingOf, treeReader } from "./tree-reader.ts";

@@ -71,7 +71,7 @@ const BESIDE: ReadonlySet<string> = new Set(
 );
 
 /** Kinds on the path that are bookkeeping, consistent with `isBookkeeping` of the session tree. */
-export const BOOKKEEPING: ReadonlySet<RowKind> = new Set(["m", "h", "d", "r"]);
+export const BOOKKEEPING: ReadonlySet<string> = new Set(["m", "h", "d", "r"]);
 
 /** Describes the rows `[from, to)`. A line is parsed only if its first bytes do not show the role of its message. */
 export function outlineOf(tree: Tree, from = 0, to = tree.length): Outline {

@@ -261,6 +261,13 @@ export class DrawnTree {
     return this.#straight[row]!;
   }
 
+  /** Returns the last row straight below a row: the end of its branch. */
+  end(row: number): number {
+    let end = row;
+    for (let at = row; at >= 0; at = this.#straight[at]!) end = at;
+    return end;
+  }
+
   /** Returns whether a row has more than one child in the drawing. */
   parts(row: number): boolean {
     const first = this.#first[row]!;

@@ -3,7 +3,6 @@ import {
   foldedBehind,
   headOf,
   lineNear,
-  parentOf,
   rowAt,
   type TreeModel,
   type TreeView,
@@ -130,7 +129,7 @@ export function toggleBookkeeping(state: Sized, tree: TreeState): TreeState {
   const { model } = view;
   const shown = treeModel(model.tree, { ...model, showsBookkeeping: !model.showsBookkeeping });
   const hits = tree.hits.filter((row) => shown.order.movesLeaf(row));
-  const at = cursor < 0 || shown.order.movesLeaf(cursor) ? cursor : parentOf(shown, cursor);
+  const at = cursor < 0 || shown.order.movesLeaf(cursor) ? cursor : shown.order.shape.parent(cursor);
   return withView(state, { ...tree, hits, cursor: at }, treeView(shown, view));
 }
 
@@ -165,7 +164,7 @@ export const toLeaf: Jump = ({ view: { model } }) => positionOf(model, model.lea
 export const toParent: Jump = ({ view: { model } }, at) => {
   const head = headOf(model, at);
   if (head < at) return head;
-  const parent = parentOf(model, rowAt(model, at));
+  const parent = model.order.shape.parent(rowAt(model, at));
   return parent < 0 ? -1 : headOf(model, model.order.positions[parent] ?? 0);
 };
 
@@ -177,10 +176,10 @@ export const toOtherSide: Jump = ({ view: { model } }, at) => {
   const { shape } = model.order;
   // Goes up to the beginning of the current branch: the child of the nearest fork above.
   let row = rowAt(model, at);
-  let parent = parentOf(model, row);
+  let parent = shape.parent(row);
   while (parent >= 0 && !shape.parts(parent)) {
     row = parent;
-    parent = parentOf(model, row);
+    parent = shape.parent(row);
   }
   const sides = parent < 0 ? [...shape.roots] : [...shape.aside(parent), shape.straight(parent)];
   if (sides.length < 2) return -1;

@@ -6,7 +6,6 @@ import {
   compaction,
   DrawnTree,
   type Entry,
-  isBookkeepingAt,
   isMessage,
   kindOf,
   labelsInForce,
@@ -19,7 +18,7 @@ import {
   type TreeShape,
   titleOf,
 } from "@espalier/session-tree";
-import { outlineOf } from "@espalier/viewer/model";
+import { BOOKKEEPING, outlineOf } from "@espalier/viewer/model";
 import { previewEntry } from "../../entry-preview.ts";
 import { formatCount } from "../../numbers.ts";
 import { fieldText, plainLine } from "../../text.ts";
@@ -63,12 +62,12 @@ export function treeModel(
   tree: Tree,
   {
     kinds = outlineOf(tree).kinds,
-    bookkeeping = bookkeepingOf(tree, kinds),
     showsBookkeeping = false,
     gists = new Map(),
     isPartial = false,
-  }: Partial<Pick<TreeModel, "kinds" | "bookkeeping" | "showsBookkeeping" | "gists" | "isPartial">> = {},
+  }: Partial<Pick<TreeModel, "kinds" | "showsBookkeeping" | "gists" | "isPartial">> = {},
 ): TreeModel {
+  const bookkeeping = bookkeepingOf(tree, kinds);
   const leafId = leafOf(tree);
   const labelled = [...labelsInForce(tree)].filter(([id]) => tree.has(id));
   const labels = new Map(labelled.map(([id, { label }]) => [tree.row(id), label]));
@@ -124,15 +123,13 @@ export function firstModel(view: ByteView): TreeModel {
 export async function wholeModel(view: ByteView, pause: Pause): Promise<TreeModel> {
   const tree = new Tree(partView(view, 0, 0));
   let kinds = "";
-  let bookkeeping: Uint8Array = new Uint8Array();
   for (let end = 0; end < view.size; ) {
     end = lineBehind(view, Math.min(view.size, end + SLICE));
     tree.takeIn(end < view.size ? partView(view, 0, end) : view);
     kinds += outlineOf(tree, kinds.length).kinds;
-    bookkeeping = bookkeepingOf(tree, kinds, bookkeeping);
     await pause();
   }
-  return treeModel(tree, { kinds, bookkeeping });
+  return treeModel(tree, { kinds });
 }
 
 /** Returns the model of a log that has grown; undefined if it has not, and while only its end was read. */
@@ -141,7 +138,7 @@ export function grownModel(model: TreeModel, view: ByteView | undefined): TreeMo
   if (!view || isPartial || tree.view.size === view.size) return undefined;
   tree.takeIn(view);
   const kinds = model.kinds + outlineOf(tree, model.kinds.length).kinds;
-  return treeModel(tree, { kinds, bookkeeping: bookkeepingOf(tree, kinds, model.bookkeeping), gists });
+  return treeModel(tree, { kinds, gists });
 }
 
 const partView = (view: ByteView, from: number, to: number): ByteView =>
@@ -153,20 +150,13 @@ const lineBehind = (view: ByteView, at: number): number => Math.min(view.size, l
 /** Kind of a row without a line. */
 const BESIDE = { movesLeaf: false } as const;
 
-/** Outline letters of rows that may be bookkeeping: all but answers, results and summaries. */
-const MAY_BE_BOOKKEEPING = /[^atcf]/;
-
-/** Finds the rows that are bookkeeping of an agent. `before` is an earlier result for the first rows. */
-function bookkeepingOf(tree: Tree, kinds: string, before: Uint8Array = new Uint8Array()): Uint8Array {
+/** Marks the rows that are bookkeeping of an agent, on the path or beside the conversation. */
+function bookkeepingOf(tree: Tree, kinds: string): Uint8Array {
   const marks = new Uint8Array(kinds.length);
-  marks.set(before);
-  for (let row = before.length; row < kinds.length; row++)
-    if (MAY_BE_BOOKKEEPING.test(kinds[row]!) && isBookkeepingAt(tree, row)) marks[row] = 1;
+  for (let row = 0; row < kinds.length; row++)
+    if (BOOKKEEPING.has(kinds[row]!) || !tree.kindAt(row).movesLeaf) marks[row] = 1;
   return marks;
 }
-
-/** Returns the nearest ancestor row that has a line; -1 without one. */
-export const parentOf = ({ order }: TreeModel, row: number): number => order.shape.parent(row);
 
 /**
  * Order of a tree's rows on a page, root first. The path of the leaf goes straight down. Each side branch is indented
@@ -178,7 +168,7 @@ class TreeOrder {
   readonly rows: Int32Array;
   /** Position of each row; -1 for a row without a position. */
   readonly positions: Int32Array;
-  /** Indentation at each position, at most 255. */
+  /** Indentation at each position. */
   readonly depths: Uint8Array;
   /** Positions at which side branches begin, ascending, and the position after the last row of each. */
   readonly branchStarts: readonly number[];
@@ -400,12 +390,8 @@ export function foldedBehind(model: TreeModel, head: number, most: number): numb
 }
 
 /** Returns the row to act on: for the first row of a side branch the end of that branch, else the row itself. */
-export function branchMeantBy({ order }: TreeModel, row: number): number {
-  if (!order.branchEnds.has(order.positions[row] ?? -1)) return row;
-  let end = row;
-  for (let at = row; at >= 0; at = order.shape.straight(at)) end = at;
-  return end;
-}
+export const branchMeantBy = ({ order }: TreeModel, row: number): number =>
+  order.branchEnds.has(order.positions[row] ?? -1) ? order.shape.end(row) : row;
 
 const SHOWS: Readonly<Record<Exclude<TreeFilter, "turns">, (model: TreeModel, position: number) => boolean>> =
   {

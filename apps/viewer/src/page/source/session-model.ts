@@ -107,7 +107,7 @@ export class SessionModel {
     this.selections++;
     this.selected = row;
     if (this.layout.active[row] !== 1) {
-      this.tip = this.#endOf(row);
+      this.tip = this.layout.shape.end(row);
       arrange();
     }
     this.#tell();
@@ -235,13 +235,6 @@ export class SessionModel {
     // The last range of a growing session is requested again.
     if (gists.length < GIST_RANGE) this.#asked.delete(range);
     if (gists.length > 0) this.#tell();
-  }
-
-  /** Returns the last row of the branch of an entry. */
-  #endOf(row: number): number {
-    let end = row;
-    for (let next = row; next >= 0; next = this.layout.shape.straight(next)) end = next;
-    return end;
   }
 
   #arrange(straight = this.tip): void {
