@@ -13,6 +13,7 @@ import {
 import { describeFound, foundSessions } from "@espalier/interop/node";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { FORMAT_VERSION, type SessionLog, type SessionStore, Tree, tipRows } from "@espalier/session-tree";
+import { oneAfterTheOther } from "@espalier/viewer/model";
 import { subAgentCosts, sumOfBills } from "../commands/costs.ts";
 import { formatMany } from "../numbers.ts";
 import { currentSettings, storeInUse, storeOf, summarizerOf, tellSkipped } from "../opening.ts";
@@ -307,7 +308,6 @@ export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) =>
   /** The open session. While none is open, no effect reads it. */
   let current: OpenedSession | undefined;
   let unfollow = () => {};
-  let refreshing: Promise<void> | undefined;
   /** Timer of the next refresh, and the earliest time of a refresh. */
   let growing: NodeJS.Timeout | undefined;
   let restedAt = 0;
@@ -323,16 +323,7 @@ export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) =>
   };
 
   /** Reads new entries. A call during a refresh waits for it, and then reads again. */
-  const refresh = async (): Promise<void> => {
-    // The caller of the failed refresh receives its error.
-    await refreshing?.catch(() => undefined);
-    refreshing ??= takeIn().finally(() => {
-      refreshing = undefined;
-    });
-    return refreshing;
-  };
-
-  const takeIn = async (): Promise<void> => {
+  const refresh = oneAfterTheOther(async () => {
     const session = current;
     if (!session) return;
     const { ref } = session.log;
@@ -349,7 +340,7 @@ export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) =>
       performers.open({ type: "open", ref });
       await reading.settled();
     }
-  };
+  });
 
   /** Reads entries of other writers. In a long session the refreshes are rare enough for keys to react. */
   const grow = (): void => {

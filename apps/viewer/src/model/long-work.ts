@@ -66,3 +66,19 @@ export function continued<Kept>(
   kept.set(tree, going);
   return going;
 }
+
+/** Returns a function whose runs follow one another. All calls during a run share the next run and its error. */
+export function oneAfterTheOther(run: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> = Promise.resolve();
+  let next: Promise<void> | undefined;
+  return () => {
+    next ??= running.then(() => {
+      next = undefined;
+      const begun = run();
+      // The caller receives the error; the next call tries again.
+      running = begun.catch(() => undefined);
+      return begun;
+    });
+    return next;
+  };
+}

@@ -49,22 +49,6 @@ export function useAnswer<Answer>(
   return asked;
 }
 
-/** Returns a function whose runs follow one another. All calls during a run share the next run and its error. */
-export function oneAfterTheOther(run: () => Promise<void>): () => Promise<void> {
-  let running: Promise<void> = Promise.resolve();
-  let next: Promise<void> | undefined;
-  return () => {
-    next ??= running.then(() => {
-      next = undefined;
-      const begun = run();
-      // The caller receives the error; the next call tries again.
-      running = begun.catch(() => undefined);
-      return begun;
-    });
-    return next;
-  };
-}
-
 /** Calls the newest `handle` for each event of the window. Begins before the browser paints, so that no event is missed. */
 export function useEvent<Name extends keyof WindowEventMap>(
   name: Name,

@@ -1,9 +1,9 @@
 // Separate from session-view.tsx: it is pure: rows and figures of a session, without a page.
 import { DrawnTree, type Entry } from "@espalier/session-tree";
 import type { EntryGist } from "../../model/entry-gist.ts";
+import { oneAfterTheOther } from "../../model/long-work.ts";
 import { BOOKKEEPING, OutlineRows } from "../../model/outline.ts";
 import type { CacheBreakPoint, SessionFacts, SessionReader, Spending } from "../../model/tree-reader.ts";
-import { oneAfterTheOther } from "./observe.ts";
 
 /** Number of rows whose outline is requested at once, and whose gists are. */
 const OUTLINE_RANGE = 200_000;
