@@ -1,5 +1,5 @@
 import type { Settings, Usage } from "@espalier/session-tree";
-import { type TokenPrices, withCost } from "./tokens.ts";
+import { amount, type TokenPrices, withCost } from "./tokens.ts";
 
 /** Facts of a model. Sizes in tokens. */
 export interface AnthropicModel {
@@ -102,17 +102,20 @@ export interface ReportedUsage {
 
 /**
  * Converts reported usage to that of a session, with its cost when the model's prices are known. Some servers with this
- * API report no usage; it then counts as zero.
+ * API report no usage; a missing count is zero. The API counts tokens read from and written to its cache separately from
+ * `input_tokens`.
  */
-export function toUsage(given: ReportedUsage | null | undefined, model: AnthropicModel): Usage {
-  const reported = given ?? {};
-  const input = reported.input_tokens ?? 0;
-  const output = reported.output_tokens ?? 0;
-  const cacheRead = reported.cache_read_input_tokens ?? 0;
-  const cacheWrite = reported.cache_creation_input_tokens ?? 0;
+export function toUsage(
+  reported: ReportedUsage | null | undefined,
+  model: Pick<AnthropicModel, "prices" | "longPrompt"> = {},
+): Usage {
+  const input = amount(reported?.input_tokens);
+  const output = amount(reported?.output_tokens);
+  const cacheRead = amount(reported?.cache_read_input_tokens);
+  const cacheWrite = amount(reported?.cache_creation_input_tokens);
   const prompt = input + cacheRead + cacheWrite;
   const usage: Usage = { input, output, cacheRead, cacheWrite, totalTokens: prompt + output };
-  const hourly = Math.min(cacheWrite, reported.cache_creation?.ephemeral_1h_input_tokens ?? 0);
+  const hourly = Math.min(cacheWrite, amount(reported?.cache_creation?.ephemeral_1h_input_tokens));
   return withCost(usage, pricesFor(prompt, model), hourly);
 }
 

@@ -260,7 +260,8 @@ export function soundUsage(usage: Usage): Usage {
   };
 }
 
-const amount = (value: unknown): number => (typeof value === "number" && Number.isFinite(value) ? value : 0);
+export const amount = (value: unknown): number =>
+  typeof value === "number" && Number.isFinite(value) ? value : 0;
 
 type Cost = NonNullable<Usage["cost"]>;
 

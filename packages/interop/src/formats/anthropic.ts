@@ -8,13 +8,12 @@ import {
   isRecord,
   type SessionContext,
   type StopReason,
-  type Usage,
 } from "@espalier/session-tree";
+import { toUsage } from "@espalier/summarizer";
 import {
   ConversationBuilder,
   type ConversationOptions,
   type ConversationSource,
-  countIn,
   type FormatIssues,
   type ImportedConversation,
   listOf,
@@ -184,22 +183,10 @@ export function answerFacts(fields: Fields): { said: Partial<AssistantMessage>; 
       ...(typeof model === "string" ? { model } : {}),
       ...(stopReason ? { stopReason } : {}),
       ...(stopReason === "error" ? { errorMessage: `The model stopped: ${String(stop_reason)}.` } : {}),
-      ...(isRecord(usage) ? { usage: readUsage(usage) } : {}),
+      ...(isRecord(usage) ? { usage: toUsage(usage) } : {}),
     },
     unread: Object.keys(rest).filter((field) => !ENVELOPE.has(field) && rest[field] !== null),
   };
-}
-
-/**
- * Returns the tokens of one call; a missing count is 0. The API counts tokens read from and written to its cache
- * separately from `input_tokens`.
- */
-function readUsage(usage: Fields): Usage {
-  const input = countIn(usage, "input_tokens");
-  const output = countIn(usage, "output_tokens");
-  const cacheRead = countIn(usage, "cache_read_input_tokens");
-  const cacheWrite = countIn(usage, "cache_creation_input_tokens");
-  return { input, output, cacheRead, cacheWrite, totalTokens: input + output + cacheRead + cacheWrite };
 }
 
 /** Type of a stored call of a server tool. */
