@@ -59,6 +59,7 @@ export {
   namesByteOverflow,
   namesOverflow,
   type RetryOptions,
+  raceAbort,
   type Sleep,
   sdkError,
   withFallback,

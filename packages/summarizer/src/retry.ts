@@ -242,17 +242,20 @@ export function withSummarize(
 /**
  * Returns the outcome of `work`. Throws `aborted` when the signal was aborted `graceMs` milliseconds ago (default 0),
  * even if the work ignores it. A later rejection of the work is not reported.
+ *
+ * @param errorOf returns another error for the abort
  */
 export async function raceAbort<T>(
   work: Promise<T>,
   signal: AbortSignal | undefined,
   graceMs = 0,
+  errorOf: (signal: AbortSignal) => unknown = abortError,
 ): Promise<T> {
   if (!signal) return work;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let onAbort = () => {};
   const aborted = new Promise<never>((_, reject) => {
-    const stop = () => reject(abortError(signal));
+    const stop = () => reject(errorOf(signal));
     onAbort = () => {
       if (graceMs > 0) timer = setTimeout(stop, graceMs);
       else stop();

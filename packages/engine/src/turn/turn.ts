@@ -16,7 +16,7 @@ import {
   type ToolResultMessage,
   toolCalls,
 } from "@espalier/session-tree";
-import { isSummaryError } from "@espalier/summarizer";
+import { isSummaryError, raceAbort } from "@espalier/summarizer";
 import type { Session } from "../session/session.ts";
 import { toolResult } from "../session/state.ts";
 
@@ -283,14 +283,8 @@ const SPEAKING: ReadonlySet<string> = new Set(["user", "assistant", "toolResult"
  * Returns the result of `work`, or throws the signal's reason when the abort comes first. Work that ignores the signal
  * is not awaited, and its result is dropped.
  */
-export function untilAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
-  return new Promise((resolve, reject) => {
-    const giveUp = () => void setTimeout(() => reject(signal.reason), 0);
-    if (signal.aborted) giveUp();
-    signal.addEventListener("abort", giveUp, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", giveUp));
-  });
-}
+export const untilAborted = <Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> =>
+  raceAbort(work, signal, 1, ({ reason }) => reason);
 
 /** Returns whether an error is only the abort of the signal. */
 export function isAbort(error: unknown, signal: AbortSignal): boolean {
