@@ -1,8 +1,10 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import { startOpenaiServer } from "@espalier/engine/testing";
-import { checkAnthropicRequest } from "@espalier/session-tree/testing";
+import {
+  checkAnthropicRequest,
+  type LoopbackServer,
+  startLoopbackServer,
+} from "@espalier/session-tree/testing";
 import { errorReply, startMessagesServer } from "@espalier/summarizer/testing";
 import type { SeededRandom } from "../../harness.ts";
 import {
@@ -13,20 +15,16 @@ import {
   askedBy,
   type Given,
   gatewayReply,
-  openaiReply,
   type Protocol,
   type Thought,
 } from "./wire.ts";
 
 /** A server that refuses requests by the documentation of its provider. */
-export interface StrictServer {
-  /** Base address for clients. */
-  url: string;
+export interface StrictServer extends LoopbackServer {
   /** The answer to the next request. */
   next: Answer;
   /** Requests that came. */
   asked: number;
-  close(): Promise<void>;
 }
 
 /** Starts a server on a free port of 127.0.0.1. It keeps its answers, to recognize its own thoughts. */
@@ -50,7 +48,7 @@ export async function startStrictServer(protocol: Protocol): Promise<StrictServe
 function startServer(
   protocol: Protocol,
   answer: (body: Record<string, unknown>, model?: string) => Given | string,
-): Promise<Pick<StrictServer, "url" | "close">> {
+): Promise<LoopbackServer> {
   if (protocol === "ai-sdk") return startGateway(answer);
   if (protocol === "anthropic")
     return startMessagesServer({
@@ -62,13 +60,13 @@ function startServer(
     });
   return startOpenaiServer(({ body }) => {
     const given = answer(body);
-    return typeof given === "string" ? { status: 400, message: given } : openaiReply(given);
+    return typeof given === "string" ? { status: 400, message: given } : given;
   });
 }
 
 /** Starts a server for the gateway of the AI SDK. */
-async function startGateway(answer: (body: Record<string, unknown>, model: string) => Given | string) {
-  const server = createServer(async (incoming, response) => {
+const startGateway = (answer: (body: Record<string, unknown>, model: string) => Given | string) =>
+  startLoopbackServer(async (incoming, response) => {
     const body = (await json(incoming)) as Record<string, unknown>;
     const given = answer(body, String(incoming.headers["ai-language-model-id"]));
     const [status, reply] =
@@ -77,15 +75,6 @@ async function startGateway(answer: (body: Record<string, unknown>, model: strin
         : [200, gatewayReply(given)];
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(reply));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async close() {
-      server.closeAllConnections();
-      await new Promise<void>((resolve) => server.close(() => resolve()));
-    },
-  };
-}
 
 /**
  * Limits: pixels of the longer side, the number from which images are many, their count, and characters of base64 of

@@ -22,8 +22,8 @@ export interface Thought {
   isSealed: boolean;
 }
 
-/** The next answer of the model. */
-export interface Answer {
+/** The next answer of the model, in the form of the loopback server of OpenAI's APIs. */
+export interface Answer extends OpenaiReply {
   thoughts: readonly Thought[];
   text: string;
   calls: readonly { id: string; name: string; input: Record<string, unknown> }[];
@@ -159,14 +159,6 @@ export const anthropicReply = (answer: Given): MessageReply => ({
     cache_read_input_tokens: 0,
     cache_creation_input_tokens: 0,
   },
-});
-
-/** An answer as the loopback server of OpenAI's APIs takes it. */
-export const openaiReply = ({ text, thoughts, calls, isCutOff }: Given): OpenaiReply => ({
-  ...(text === "" ? {} : { text }),
-  thoughts,
-  calls,
-  isCutOff,
 });
 
 /** Converts an answer to the form of the AI SDK's gateway. */

@@ -1,7 +1,13 @@
 // A loopback server of OpenAI's APIs, for tests: Chat Completions and Responses, whole and streamed.
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
-import { chatProblems, responsesProblems } from "@espalier/session-tree/testing";
+import type { ServerResponse } from "node:http";
+import { json as jsonIn } from "node:stream/consumers";
+import { isRecord } from "@espalier/session-tree";
+import {
+  chatProblems,
+  type LoopbackServer,
+  responsesProblems,
+  startLoopbackServer,
+} from "@espalier/session-tree/testing";
 
 /** An answer of the model. */
 export interface OpenaiReply {
@@ -34,13 +40,9 @@ export interface OpenaiRequest {
 }
 
 /** A running server. */
-export interface OpenaiServer {
-  /** Base address for clients. */
-  url: string;
+export interface OpenaiServer extends LoopbackServer {
   /** Requests in the order they came. */
   requests: OpenaiRequest[];
-  /** Ends all connections and the server. */
-  close(): Promise<void>;
 }
 
 /**
@@ -53,16 +55,19 @@ export async function startOpenaiServer(
   reply: (request: OpenaiRequest, n: number) => OpenaiReply | OpenaiFailure,
 ): Promise<OpenaiServer> {
   const requests: OpenaiRequest[] = [];
-  const server = createServer((incoming, response) => {
-    void bodyOf(incoming).then((body) => {
+  const { url, close } = await startLoopbackServer((incoming, response) => {
+    const given = jsonIn(incoming).catch(() => undefined);
+    void given.then((body) => {
       const path = (incoming.url ?? "").replace(/^\/v1/, "");
       const problemsOf = incoming.method === "POST" ? PROBLEMS[path] : undefined;
       if (!problemsOf) {
         const message = `Invalid URL (${incoming.method} ${incoming.url})`;
         return refuse(response, { status: 404, message });
       }
-      const problems = body ? problemsOf(body) : ["We could not parse the JSON body of your request."];
-      const request = { path, body: body ?? {}, problems };
+      const problems = isRecord(body)
+        ? problemsOf(body)
+        : ["We could not parse the JSON body of your request."];
+      const request = { path, body: isRecord(body) ? body : {}, problems };
       requests.push(request);
       const answer =
         problems.length > 0 ? { status: 400, message: problems.join("; ") } : reply(request, requests.length);
@@ -74,16 +79,7 @@ export async function startOpenaiServer(
       return streamed(response, isChat ? chunks(facts) : events(facts), answer.breaksAfter);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}/v1`,
-    requests,
-    async close() {
-      server.closeAllConnections();
-      await new Promise<void>((resolve) => server.close(() => resolve()));
-    },
-  };
+  return { url: `${url}/v1`, requests, close };
 }
 
 /** Rules of the server's APIs, by path. */
@@ -97,17 +93,6 @@ interface Facts {
   n: number;
   model: string;
   reply: OpenaiReply;
-}
-
-async function bodyOf(incoming: IncomingMessage): Promise<Record<string, unknown> | undefined> {
-  const pieces: Buffer[] = [];
-  for await (const piece of incoming as AsyncIterable<Buffer>) pieces.push(piece);
-  try {
-    const body: unknown = JSON.parse(Buffer.concat(pieces).toString("utf8"));
-    return typeof body === "object" && body !== null ? (body as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function refuse(response: ServerResponse, { status, message, code }: OpenaiFailure): void {
@@ -158,7 +143,7 @@ function chatCompletion({ n, model, reply }: Facts) {
   const calls = chatCalls(reply);
   const message = {
     role: "assistant",
-    content: reply.text ?? null,
+    content: reply.text || null,
     refusal: null,
     ...(reply.reasoning ? { reasoning_content: reply.reasoning } : {}),
     ...(calls.length > 0 ? { tool_calls: calls } : {}),

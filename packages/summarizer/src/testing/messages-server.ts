@@ -1,8 +1,11 @@
 import { setMaxListeners } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
-import { checkAnthropicRequest } from "@espalier/session-tree/testing";
+import {
+  checkAnthropicRequest,
+  type LoopbackServer,
+  startLoopbackServer,
+} from "@espalier/session-tree/testing";
 import { type CountTokens, PromptCache, quarterOfBytes } from "./prompt-cache.ts";
 
 /** Options of the server. */
@@ -45,18 +48,14 @@ export interface ReceivedRequest {
   inFlight: number;
 }
 
-/** A running server. */
-export interface MessagesServer {
-  /** Base address for clients. */
-  url: string;
+/** A running server of the Messages API. */
+export interface MessagesServer extends LoopbackServer {
   /** Requests for messages, in the order of their arrival. */
   requests: ReceivedRequest[];
   /** Requests to count tokens. */
   counted: ReceivedRequest[];
   /** Errors thrown by a `reply` function; such a request is answered with 500. */
   failures: unknown[];
-  /** Ends all connections and the server. */
-  close: () => Promise<void>;
 }
 
 /** Starts an HTTP server on a free port of 127.0.0.1 that speaks the Messages API, as JSON and as server-sent events. */
@@ -65,16 +64,18 @@ export async function startMessagesServer(options: MessagesServerOptions): Promi
   // Every answer that waits listens to it.
   setMaxListeners(0, stopping.signal);
   const answering = new Answering(options, stopping.signal);
-  const server = createServer((incoming, response) => void answering.handle(incoming, response));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
+  const { url, close } = await startLoopbackServer((...exchange) => void answering.handle(...exchange));
   const { requests, counted, failures } = answering;
-  const close = async () => {
-    stopping.abort();
-    server.closeAllConnections();
-    await new Promise<void>((resolve) => server.close(() => resolve()));
+  return {
+    url,
+    requests,
+    counted,
+    failures,
+    async close() {
+      stopping.abort();
+      await close();
+    },
   };
-  return { url: `http://127.0.0.1:${port}`, requests, counted, failures, close };
 }
 
 class Answering {
