@@ -45,6 +45,7 @@ export type {
 export {
   addressOf,
   missingKey,
+  nameOfModel,
   type ProviderAccess,
   providerNamed,
   resolveSummarizer,
@@ -147,6 +148,7 @@ export {
   agentEnd,
   agentSettled,
   agentStart,
+  currentModel,
   type EngineHooks,
   engineHooks,
   type ShutdownReason,

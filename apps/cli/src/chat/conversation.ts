@@ -10,7 +10,9 @@ import {
 import {
   addressOf,
   createSession,
+  currentModel,
   missingKey,
+  nameOfModel,
   type OpenOptions,
   openSession,
   type PolicyName,
@@ -84,7 +86,9 @@ export async function openConversation(
       // Summaries are written by the conversation's model unless another one is named. This includes policies that
       // compact after an append, without asking the agent.
       if (summarizer === undefined && made.summarizer)
-        made.summarizer = resolveSummarizer(answering(chosen ?? modelOf()), { settings: settings.values });
+        made.summarizer = resolveSummarizer(nameOfModel(chosen ?? modelOf()) ?? "anthropic", {
+          settings: settings.values,
+        });
       return made;
     },
     log: log ?? { warn: shell.complain, error: shell.complain },
@@ -137,11 +141,11 @@ async function agentOn(
   choices: ChatChoices,
   settings: ResolvedSettings | undefined,
 ): Promise<Pick<Conversation, "agent" | "address">> {
-  const name = choices.model ?? modelOf(session);
+  const name = choices.model ?? nameOfModel(currentModel(session)) ?? "anthropic";
   const access = given({ settings: settings?.values });
   const missing = missingKey(name, access);
   if (missing) throw noKey(missing);
-  const model = await providerNamed(name, { ...access, ...windowSaid(settings) });
+  const model = providerNamed(name, { ...access, ...windowSaid(settings) });
   const cwd = sessionFolder(session.header);
   if (!existsSync(cwd))
     shell.complain(`The folder of this session, ${cwd}, does not exist; until it does, tools find no files.`);
@@ -202,35 +206,15 @@ function windowSaid(settings: ResolvedSettings | undefined): { contextWindow?: n
   return said && said.origin !== "default" ? { contextWindow: settings!.values.contextWindow } : {};
 }
 
-/** Settings that have the same meaning as the variables of API keys. */
-const KEY_SETTINGS: Readonly<Record<string, string>> = {
-  ANTHROPIC_API_KEY: "anthropicApiKey",
-  OPENAI_API_KEY: "openaiApiKey",
-};
-
-/** Makes the error `no-key` of a chat whose model needs the API key in this environment variable. */
-export const noKey = (variable: string): CommandError =>
+/** Makes the error `no-key` of a chat whose model needs a key. */
+export const noKey = ({ variable, setting }: NonNullable<ReturnType<typeof missingKey>>): CommandError =>
   new CommandError(
     "no-key",
-    `Chatting needs a key: set ${variable}, or ${KEY_SETTINGS[variable] ?? "its setting"} in ~/.espalier/settings.json. A model on this machine needs none: \`espalier chat --help\` shows how to name one.`,
+    `Chatting needs a key: set ${variable}, or ${setting} in ~/.espalier/settings.json. A model on this machine needs none: \`espalier chat --help\` shows how to name one.`,
   );
 
-/** Model of the last answer in this session as `provider:id`; `anthropic` without one of a supported provider. */
-function modelOf({ context: { model } }: Session): string {
-  return model && ASKED.has(model.provider) ? `${model.provider}:${model.modelId}` : "anthropic";
-}
-
-/** Providers that `providerNamed` supports. */
-const ASKED: ReadonlySet<string> = new Set(["anthropic", "openai"]);
-
-/** Converts the model name of `--model` to that of settings, `provider/id`. */
-function settingsName(model: string): string {
-  const [provider = "", id] = model.split(/:(.*)/s);
-  return id ? `${provider.replace("openai-responses", "openai")}/${id}` : `anthropic/${model}`;
-}
-
-/** Summarizer's name for a model `provider/id`: `provider:id`; `anthropic` without one of a supported provider. */
-function answering(model: string | undefined): string {
-  const [provider = "", id] = (model ?? "").split(/\/(.*)/s);
-  return id && ASKED.has(provider) ? `${provider}:${id}` : "anthropic";
+/** Name of a model in settings, `provider/id`, by the name in `--model`. */
+function settingsName(name: string): string {
+  const { provider, modelId } = providerNamed(name);
+  return `${provider}/${modelId}`;
 }

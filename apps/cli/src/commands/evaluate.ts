@@ -159,8 +159,8 @@ async function judgeOf(
 ): Promise<JudgeOptions | undefined> {
   if (name === undefined) return undefined;
   const missing = missingKey(name, { settings });
-  if (missing) throw new CommandError("no-key", `The judge ${name} needs a key: set ${missing}.`);
-  const provider = await providerNamed(name, { settings });
+  if (missing) throw new CommandError("no-key", `The judge ${name} needs a key: set ${missing.variable}.`);
+  const provider = providerNamed(name, { settings });
   return { provider, maxCost, prices: settings.prices, ...given({ seed }) };
 }
 

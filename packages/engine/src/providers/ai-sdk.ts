@@ -14,7 +14,7 @@ import {
   field,
   isAsyncIterable,
   sdkProvider,
-} from "./shared.ts";
+} from "./sdk-provider.ts";
 
 export type { TokenPrices };
 

@@ -1,4 +1,4 @@
-// Separate from named.ts: it is loaded with Anthropic's SDK.
+// Separate from named.ts: it is a door of the package.
 // Provider value for Claude.
 import type Anthropic from "@anthropic-ai/sdk";
 import { fromAnthropic, nativeFormats } from "@espalier/interop";
@@ -21,7 +21,7 @@ import {
   toUsage,
 } from "@espalier/summarizer";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
-import { badAnswer, checkGiven, errorIn, isAsyncIterable } from "./shared.ts";
+import { badAnswer, checkGiven, errorIn, isAsyncIterable } from "./sdk-provider.ts";
 
 /** The model, and options of each request. */
 export interface AnthropicOptions {

@@ -1,72 +1,121 @@
-// Providers and summarizers by name, for settings and command lines. Their SDKs are loaded with the first request.
+// Separate from settings.ts: command lines name providers without settings. SDKs are loaded with the first request.
 import { EspalierError } from "@espalier/jsonl-stream";
 import { redactText } from "@espalier/session-tree";
 import {
   anthropicClient,
-  anthropicSummarizer,
   DEFAULT_ANTHROPIC_MODEL,
   extractiveSummarizer,
   fetchWithShortWaits,
   type Summarizer,
 } from "@espalier/summarizer";
 import type OpenAI from "openai";
-import type { Settings } from "../settings/settings.ts";
 import type { Provider } from "../turn/provider.ts";
-import { WINDOW } from "./shared.ts";
+import { anthropic } from "./anthropic.ts";
+import { openai, openaiResponses } from "./openai.ts";
+
+/** Key and address of a provider, as far as the user gave them. */
+type Access = Partial<Record<"apiKey" | "baseURL", string>>;
+
+/** A setting in the user's own file, the variable that is its default, and its description for `espalier config`. */
+type AccessSource = Readonly<Record<"setting" | "variable" | "about", string>>;
+
+interface NamedProvider {
+  /** Author of its answers, as messages name it. */
+  who: string;
+  key: AccessSource;
+  address: AccessSource;
+  /** Default address of its SDK. */
+  usual: string;
+  /** Default model. Absent: a name needs a model. */
+  model?: string;
+  /** True if other servers have the same API. Those on the same machine need no key: an address is enough. */
+  isShared?: true;
+  /** Makers of its provider values, by the words before `:MODEL`, which begin with its name. */
+  apis: Readonly<
+    Record<string, (access: Access, options: { model: string; contextWindow?: number }) => Provider>
+  >;
+}
+
+/** Providers that have a name, by their name in entries. Their settings, and the names of summarizers, follow from it. */
+export const PROVIDERS = {
+  anthropic: {
+    who: "Claude",
+    key: { setting: "anthropicApiKey", variable: "ANTHROPIC_API_KEY", about: "key of Claude" },
+    address: { setting: "anthropicBaseUrl", variable: "ANTHROPIC_BASE_URL", about: "address of Claude" },
+    usual: "https://api.anthropic.com",
+    model: DEFAULT_ANTHROPIC_MODEL,
+    apis: { anthropic: (access, options) => anthropic(anthropicClient(access), options) },
+  },
+  openai: {
+    who: "OpenAI",
+    key: { setting: "openaiApiKey", variable: "OPENAI_API_KEY", about: "key of that server" },
+    address: {
+      setting: "openaiBaseUrl",
+      variable: "OPENAI_BASE_URL",
+      about: "address of a server with OpenAI's API",
+    },
+    usual: "https://api.openai.com/v1",
+    isShared: true,
+    apis: {
+      openai: (access, options) =>
+        openai(openaiClient(access), { ...options, isCompatible: access.baseURL !== undefined }),
+      "openai-responses": (access, options) => openaiResponses(openaiClient(access), options),
+    },
+  },
+} as const satisfies Readonly<Record<string, NamedProvider>>;
+
+/** Setting that has a key or an address. */
+export type AccessSetting = (typeof PROVIDERS)[keyof typeof PROVIDERS]["key" | "address"]["setting"];
+
+const ROWS: readonly [provider: string, NamedProvider][] = Object.entries(PROVIDERS);
+
+const PATTERNS = ROWS.map(([provider, { apis, model }]) => {
+  const ends = Object.keys(apis).flatMap((word) => word.slice(provider.length) || []);
+  return `${provider}${ends.length > 0 ? `(${ends.join("|")})?` : ""}${model ? "(:.+)?" : ":.+"}`;
+});
+
+/** Pattern of the names of summarizers. */
+export const SUMMARIZER_NAME = new RegExp(`^(extractive|${PATTERNS.join("|")})$`, "s");
 
 /** Access to a provider by name. */
 export interface ProviderAccess {
-  /** Keys and addresses. Default: `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_BASE_URL`. */
-  settings?: Pick<Settings, "anthropicApiKey" | "anthropicBaseUrl" | "openaiApiKey" | "openaiBaseUrl">;
+  /** Keys and addresses. Default: the environment variables of the provider. */
+  settings?: Readonly<Partial<Record<AccessSetting, string>>>;
   /** Window in tokens. Default: that of the model. */
   contextWindow?: number | undefined;
 }
 
-/**
- * Names of one API: environment variables and settings of its key and address, and the default address of its SDK.
- */
-const CLAUDE = {
-  who: "Claude",
-  variables: { key: "ANTHROPIC_API_KEY", address: "ANTHROPIC_BASE_URL" },
-  settings: { key: "anthropicApiKey", address: "anthropicBaseUrl" },
-  address: "https://api.anthropic.com",
-} as const;
-const OPENAI = {
-  who: "OpenAI",
-  variables: { key: "OPENAI_API_KEY", address: "OPENAI_BASE_URL" },
-  settings: { key: "openaiApiKey", address: "openaiBaseUrl" },
-  address: "https://api.openai.com/v1",
-} as const;
-const PROVIDERS = { anthropic: CLAUDE, openai: OPENAI, "openai-responses": OPENAI } as const;
-
-function parsedName(name: string): { provider: keyof typeof PROVIDERS; model: string } | undefined {
-  const [provider = "", model = ""] = name.split(/:(.*)/s);
-  return Object.hasOwn(PROVIDERS, provider)
-    ? { provider: provider as keyof typeof PROVIDERS, model }
-    : undefined;
+function parsedName(name: string) {
+  const [word = "", model = ""] = name.split(/:(.*)/s);
+  const row = ROWS.map(([, one]) => one).find(({ apis }) => Object.hasOwn(apis, word));
+  return row && { word, row, model: model || row.model };
 }
 
 /** Returns the named provider, its model and its access. A name without a known provider is a Claude model. */
-function accessTo(name: string, { settings = {} }: ProviderAccess) {
-  const { provider, model } = parsedName(name) ?? { provider: "anthropic" as const, model: name };
-  const api = PROVIDERS[provider];
-  const apiKey = settings[api.settings.key] ?? process.env[api.variables.key];
-  const baseURL = settings[api.settings.address] ?? process.env[api.variables.address];
-  const access = { ...(apiKey ? { apiKey } : {}), ...(baseURL ? { baseURL } : {}) };
-  // Servers on the same machine need no key.
-  const isMissing = !apiKey && (api === CLAUDE || !baseURL);
-  return { provider, model, api, access, missing: isMissing ? api.variables.key : undefined };
+function accessTo(name: string, settings: Readonly<Record<string, string | undefined>> = {}) {
+  const named = parsedName(name) ?? parsedName(`anthropic:${name}`)!;
+  const { key, address, isShared } = named.row;
+  const apiKey = settings[key.setting] ?? process.env[key.variable];
+  const baseURL = settings[address.setting] ?? process.env[address.variable];
+  const access: Access = { ...(apiKey ? { apiKey } : {}), ...(baseURL ? { baseURL } : {}) };
+  return { ...named, access, missing: apiKey || (isShared && baseURL) ? undefined : key };
 }
 
 /** Returns the address of a provider or a Claude model, and the variable that sets another address. */
 export function addressOf(name: string, given: ProviderAccess = {}): { url: string; variable: string } {
-  const { api, access } = accessTo(name, given);
-  return { url: access.baseURL ?? api.address, variable: api.variables.address };
+  const { row, access } = accessTo(name, given.settings);
+  return { url: access.baseURL ?? row.usual, variable: row.address.variable };
 }
 
-/** Returns the variable for the missing key of a named provider or Claude model; undefined when no key is missing. */
-export const missingKey = (name: string, given: ProviderAccess = {}): string | undefined =>
-  accessTo(name, given).missing;
+/** Returns the setting and the variable of a missing key of a named provider or Claude model; undefined with a key. */
+export const missingKey = (name: string, given: ProviderAccess = {}): AccessSource | undefined =>
+  accessTo(name, given.settings).missing;
+
+/** Returns the name of a model `provider/id` of settings or a session; undefined when its provider has no name. */
+export function nameOfModel(model = ""): string | undefined {
+  const [provider = "", id] = model.split(/\/(.*)/s);
+  return id && Object.hasOwn(PROVIDERS, provider) ? `${provider}:${id}` : undefined;
+}
 
 /**
  * Returns the provider that a text names: `anthropic:MODEL`, `openai:MODEL` (Chat Completions, at any address),
@@ -74,41 +123,26 @@ export const missingKey = (name: string, given: ProviderAccess = {}): string | u
  *
  * @throws EspalierError `bad-input` for OpenAI without a model
  */
-export async function providerNamed(name: string, given: ProviderAccess = {}): Promise<Provider> {
-  const { provider, model, access } = accessTo(name, given);
-  const window = given.contextWindow === undefined ? {} : { contextWindow: given.contextWindow };
-  if (provider === "anthropic") {
-    const { anthropic } = await import("./anthropic.ts");
-    return anthropic(anthropicClient(access), { model: model || DEFAULT_ANTHROPIC_MODEL, ...window });
-  }
-  refuseWithoutModel(provider, model);
-  const { openai, openaiResponses } = await import("./openai.ts");
-  const options = { model, isCompatible: access.baseURL !== undefined, ...window };
-  return (provider === "openai" ? openai : openaiResponses)(openaiClient(access), options);
-}
-
-function refuseWithoutModel(provider: string, model: string): void {
-  if (model !== "") return;
-  throw new EspalierError("bad-input", `Name a model too: ${provider}:MODEL, for example ${provider}:gpt-5.`);
+export function providerNamed(name: string, given: ProviderAccess = {}): Provider {
+  const { word, row, model, access } = accessTo(name, given.settings);
+  if (model === undefined)
+    throw new EspalierError("bad-input", `Name a model too: ${word}:MODEL, for example ${word}:gpt-5.`);
+  return row.apis[word]!(access, {
+    model,
+    ...(given.contextWindow ? { contextWindow: given.contextWindow } : {}),
+  });
 }
 
 /** Makes a client when it is first needed. Servers on the same machine need no key, but the SDK requires one. */
-function openaiClient({ apiKey, baseURL }: { apiKey?: string; baseURL?: string }): () => Promise<OpenAI> {
+function openaiClient({ apiKey, baseURL }: Access): () => Promise<OpenAI> {
   let loading: Promise<OpenAI> | undefined;
   const load = async () => {
     const { default: Client } = await import("openai").catch((cause: unknown) => {
       throw new EspalierError("bad-input", "OpenAI needs the package openai: npm install openai", { cause });
     });
-    return new Client({
-      apiKey: apiKey ?? (baseURL ? "none" : undefined),
-      ...(baseURL ? { baseURL } : {}),
-      fetch: fetchWithShortWaits,
-    });
+    return new Client({ apiKey: apiKey ?? (baseURL && "none"), baseURL, fetch: fetchWithShortWaits });
   };
-  return () => {
-    loading ??= load();
-    return loading;
-  };
+  return () => (loading ??= load());
 }
 
 /**
@@ -121,30 +155,18 @@ function openaiClient({ apiKey, baseURL }: { apiKey?: string; baseURL?: string }
 export function resolveSummarizer(name?: string, given: ProviderAccess = {}): Summarizer {
   if (name === "extractive" || (name === undefined && missingKey("anthropic", given)))
     return extractiveSummarizer();
-  const named = name ?? "anthropic";
-  if (!parsedName(named))
+  const asked = name ?? "anthropic";
+  const named = parsedName(asked);
+  if (!named)
     throw new EspalierError(
       "bad-input",
       `There is no summarizer ${redactText(JSON.stringify(name))}; choose extractive, anthropic, anthropic:MODEL or openai:MODEL.`,
     );
-  const { provider, model, api, access, missing } = accessTo(named, given);
+  const missing = missingKey(asked, given);
   if (missing)
     throw new EspalierError(
       "bad-input",
-      `Summaries by ${api.who} need a key: set ${missing}, or pass --summarizer extractive.`,
+      `Summaries by ${named.row.who} need a key: set ${missing.variable}, or pass --summarizer extractive.`,
     );
-  if (provider === "anthropic") return anthropicSummarizer({ ...access, ...(model ? { model } : {}) });
-  refuseWithoutModel(provider, model);
-  // The first request loads the provider.
-  let loading: Promise<Provider> | undefined;
-  return {
-    name: provider,
-    model: { provider: "openai", modelId: model },
-    contextWindow: WINDOW,
-    maxOutputTokens: WINDOW,
-    async summarize(request) {
-      loading ??= providerNamed(named, given);
-      return (await loading).summarizer!.summarize(request);
-    },
-  };
+  return { ...providerNamed(asked, given).summarizer!, name: named.word };
 }

@@ -1,4 +1,4 @@
-// Separate from named.ts: it is loaded with OpenAI's SDK.
+// Separate from named.ts: it is a door of the package.
 // Provider values for OpenAI, and for every server with its Chat Completions API.
 import { fromOpenaiChat, fromOpenaiResponses, nativeFormats } from "@espalier/interop";
 import { type AssistantMessage, buildRequest, isRecord, type ToolDefinition } from "@espalier/session-tree";
@@ -15,7 +15,7 @@ import {
   field,
   isAsyncIterable,
   sdkProvider,
-} from "./shared.ts";
+} from "./sdk-provider.ts";
 
 /** The model, and options of each request. */
 interface ModelOptions<Tool> extends CommonOptions {

@@ -11,9 +11,13 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import { redactText } from "@espalier/session-tree";
 import type { TokenPrices } from "@espalier/summarizer";
 import type { z as zod } from "zod";
+import { type AccessSetting, PROVIDERS, SUMMARIZER_NAME } from "../providers/named.ts";
 
-/** All resolved settings: sizes are tokens except `requestBytes`; thresholds of `pressure` are percent. */
-export interface Settings extends CompactionSettings, PolicySettings {
+/**
+ * All resolved settings: sizes are tokens except `requestBytes`; thresholds of `pressure` are percent. Keys and addresses
+ * of providers are in the user's settings only; default: the provider's environment variables, then its SDK's address.
+ */
+export interface Settings extends CompactionSettings, PolicySettings, Partial<Record<AccessSetting, string>> {
   /** Policy of compactions. Default `token-budget`. */
   policy: PolicyName;
   /**
@@ -21,16 +25,6 @@ export interface Settings extends CompactionSettings, PolicySettings {
    * Default: the model that answers, where there is one; else Claude if its key is set; else `extractive`.
    */
   summarizer?: string;
-  /** Address of Claude, in the user's settings only. Default: `ANTHROPIC_BASE_URL`, else Anthropic's own. */
-  anthropicBaseUrl?: string;
-  /** Key of Claude, in the user's settings only. Default: `ANTHROPIC_API_KEY`. */
-  anthropicApiKey?: string;
-  /**
-   * Address of a server with OpenAI's API, in the user's settings only. Default: `OPENAI_BASE_URL`, else OpenAI's own.
-   */
-  openaiBaseUrl?: string;
-  /** Key of that server, in the user's settings only. Default: `OPENAI_API_KEY`. */
-  openaiApiKey?: string;
   /** Uses the extractive summarizer when another one fails. Default: true, unless a command names a summarizer. */
   fallback?: boolean;
   /** Finds rules in the user's messages. False: only recorded rules are kept over compactions. Default true. */
@@ -98,13 +92,14 @@ const access = { effect: "sends", isGlobal: true, isOfUser: true } as const;
 const address = {
   schema: (z: typeof zod) => z.url({ protocol: /^https?$/ }),
   allowed: "an address, http:// or https://",
-  ...access,
 };
-const apiKey = {
-  schema: (z: typeof zod) => z.string().min(1),
-  allowed: "the key of the provider",
-  ...access,
-};
+const key = { schema: (z: typeof zod) => z.string().min(1), allowed: "the key of the provider" };
+const ofProviders = Object.fromEntries(
+  Object.values(PROVIDERS).flatMap((provider) => [
+    [provider.address.setting, { ...access, ...address, about: provider.address.about }],
+    [provider.key.setting, { ...access, ...key, about: provider.key.about }],
+  ]),
+) as Record<AccessSetting, SettingRule>;
 
 /** Rules of the policies' settings. `keepRecentTokens` is among the settings of every policy in listings. */
 const { keepRecentTokens, ...ofOtherPolicies } = Object.fromEntries(
@@ -137,15 +132,12 @@ export const SETTINGS: Readonly<Record<SettingsKey, SettingRule>> = {
   keepRecentTokens,
   summarizer: {
     about: "writer of summaries",
-    schema: (z) => z.string().regex(/^(extractive|anthropic(:.+)?|openai(-responses)?:.+)$/s),
+    schema: (z) => z.string().regex(SUMMARIZER_NAME),
     allowed: "extractive, anthropic, anthropic:MODEL or openai:MODEL",
     effect: "sends",
     isGlobal: true,
   },
-  anthropicBaseUrl: { ...address, about: "address of Claude" },
-  anthropicApiKey: { ...apiKey, about: "key of Claude" },
-  openaiBaseUrl: { ...address, about: "address of a server with OpenAI's API" },
-  openaiApiKey: { ...apiKey, about: "key of that server" },
+  ...ofProviders,
   model: {
     about: "model to ask, as provider/id",
     schema: (z) => z.string().min(1),

@@ -1,4 +1,4 @@
-// Shared parts of providers other than Anthropic: the summarizer, the usage, and the check of answers.
+// Provider value over an SDK: its limits, its summarizer, and the readings of its answers that all SDKs share.
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type AssistantMessage,
@@ -37,7 +37,7 @@ export interface CommonOptions {
 type Model = Pick<Provider, "provider" | "modelId">;
 
 /** Default context window, and default maximum length of an answer, in tokens. */
-export const WINDOW = 128_000;
+const WINDOW = 128_000;
 
 /** Makes a provider, which is also a summarizer, from the common options and the parts that depend on an SDK. */
 export function sdkProvider<Params>(
