@@ -40,6 +40,7 @@ export type {
   ImportedConversation,
   WriteOptions,
 } from "./formats/conversation.ts";
+export { toolOf } from "./formats/conversation.ts";
 export { fromAiSdk } from "./formats/from-ai-sdk.ts";
 export { type FormatName, type Native, type NativeBlock, nativeFor, plainJson } from "./formats/native.ts";
 export { fromOpenaiChat, fromOpenaiResponses, toOpenaiChat, toOpenaiResponses } from "./formats/openai.ts";

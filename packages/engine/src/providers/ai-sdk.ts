@@ -1,5 +1,5 @@
 // Provider value for any model of the AI SDK.
-import { fromAiSdk, toAiSdk } from "@espalier/interop";
+import { fromAiSdk, toAiSdk, toolOf } from "@espalier/interop";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { type AssistantMessage, isRecord, type ToolDefinition } from "@espalier/session-tree";
 import type { TokenPrices } from "@espalier/summarizer";
@@ -122,11 +122,7 @@ function modelOf(model: LanguageModel): { provider: string; modelId: string } {
  */
 function definitionOf([name, { description, inputSchema }]: [string, ToolSet[string]]): ToolDefinition {
   const schema = field(inputSchema, "jsonSchema");
-  return {
-    name,
-    ...(typeof description === "string" ? { description } : {}),
-    parameters: isRecord(schema) && !("then" in schema) ? schema : { type: "object" },
-  };
+  return toolOf(name, description, isRecord(schema) && !("then" in schema) ? schema : { type: "object" });
 }
 
 /**

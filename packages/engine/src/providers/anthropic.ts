@@ -1,7 +1,7 @@
 // Separate from named.ts: it is a door of the package.
 // Provider value for Claude.
 import type Anthropic from "@anthropic-ai/sdk";
-import { fromAnthropic, nativeFormats } from "@espalier/interop";
+import { fromAnthropic, nativeFormats, toolOf } from "@espalier/interop";
 import { jsonText } from "@espalier/jsonl-stream";
 import {
   type AnthropicRequest,
@@ -21,7 +21,7 @@ import {
   toUsage,
 } from "@espalier/summarizer";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
-import { badAnswer, checkGiven, errorIn, isAsyncIterable } from "./sdk-provider.ts";
+import { answered, badAnswer, checkGiven, errorIn, isAsyncIterable } from "./sdk-provider.ts";
 
 /** The model, and options of each request. */
 export interface AnthropicOptions {
@@ -71,19 +71,7 @@ export function anthropic(
     const whole = isMessage(answer) ? answer : yield* readEvents(answer, modelId);
     if (asked) lastRequest = { body: asked as unknown as LastRequest["body"], ...promptTokens(whole.usage) };
     const [said] = fromAnthropic([whole]).messages as AssistantMessage[];
-    const { content = [], stopReason = "stop", errorMessage } = said ?? {};
-    const message: AssistantMessage = {
-      role: "assistant",
-      content,
-      api: "anthropic-messages",
-      provider: "anthropic",
-      model: modelId,
-      usage: toUsage(whole.usage, known),
-      stopReason,
-      ...(errorMessage ? { errorMessage } : {}),
-      timestamp: Date.now(),
-    };
-    yield { type: "answer", message };
+    yield answered({ api: "anthropic-messages", ...said }, model, undefined, toUsage(whole.usage, known));
   }
 
   return {
@@ -128,11 +116,8 @@ function written(client: Anthropic, writer: RequestWriter, params: AnthropicPara
 }
 
 /** Returns the definition of a tool that the caller runs; none for a tool that Anthropic runs. */
-function definitionOf(tool: Anthropic.ToolUnion): ToolDefinition[] {
-  if (!("input_schema" in tool)) return [];
-  const { name, description, input_schema: parameters } = tool;
-  return [{ name, ...(description ? { description } : {}), parameters: { ...parameters } }];
-}
+const definitionOf = (tool: Anthropic.ToolUnion): ToolDefinition[] =>
+  "input_schema" in tool ? [toolOf(tool.name, tool.description, tool.input_schema)] : [];
 
 /** Adds the fields of tools that only this API knows, and then the tools that Anthropic runs. */
 function withOwnTools(request: AnthropicRequest, own: readonly Anthropic.ToolUnion[]): AnthropicRequest {

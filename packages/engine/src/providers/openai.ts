@@ -1,7 +1,7 @@
 // Separate from named.ts: it is a door of the package.
 // Provider values for OpenAI, and for every server with its Chat Completions API.
-import { fromOpenaiChat, fromOpenaiResponses, nativeFormats } from "@espalier/interop";
-import { type AssistantMessage, buildRequest, isRecord, type ToolDefinition } from "@espalier/session-tree";
+import { fromOpenaiChat, fromOpenaiResponses, nativeFormats, toolOf } from "@espalier/interop";
+import { type AssistantMessage, buildRequest, isRecord } from "@espalier/session-tree";
 import type { TokenPrices } from "@espalier/summarizer";
 import type OpenAI from "openai";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
@@ -61,7 +61,10 @@ export function openai(
   const { tools = [], parameters = {}, prices } = options;
   const own = new Map(tools.map((tool) => [nameOf(tool), tool]));
   return sdkProvider<OpenAI.ChatCompletionCreateParamsNonStreaming>(model, options, {
-    tools: tools.flatMap((tool) => definitionOf(tool.type === "function" ? tool.function : tool.custom)),
+    tools: tools.map((tool) => {
+      const called = tool.type === "function" ? tool.function : { ...tool.custom, parameters: undefined };
+      return toolOf(called.name, called.description, called.parameters);
+    }),
     params(context, { system, tools: definitions, maxOutputTokens }) {
       const format = nativeFormats.openai;
       const request = buildRequest(context, { format, model, system, tools: definitions });
@@ -102,7 +105,9 @@ export function openaiResponses(
   const own = new Map(tools.map((tool) => ["name" in tool ? tool.name : "", tool]));
   const hosted = tools.filter(({ type }) => type !== "function");
   return sdkProvider<OpenAI.Responses.ResponseCreateParamsNonStreaming>(model, options, {
-    tools: tools.flatMap((tool) => (tool.type === "function" ? definitionOf(tool) : [])),
+    tools: tools.flatMap((tool) =>
+      tool.type === "function" ? [toolOf(tool.name, tool.description, tool.parameters)] : [],
+    ),
     params(context, { system, tools: definitions, maxOutputTokens }) {
       const format = nativeFormats["openai-responses"];
       const request = buildRequest(context, { format, model, system, tools: definitions });
@@ -166,16 +171,6 @@ function limited(client: OpenaiClient, isCompatible: boolean | undefined, tokens
   const address = typeof client === "function" ? "openai.com" : client.baseURL;
   const isOther = isCompatible ?? !/\b(openai\.com|azure\.com)\b/.test(address);
   return isOther ? { max_tokens: tokens } : { max_completion_tokens: tokens };
-}
-
-function definitionOf(tool: {
-  name: string;
-  description?: string | null;
-  parameters?: unknown;
-}): ToolDefinition[] {
-  const { name, description, parameters } = tool;
-  const schema = parameters as ToolDefinition["parameters"];
-  return [{ name, ...(description ? { description } : {}), ...(schema ? { parameters: schema } : {}) }];
 }
 
 const nameOf = (tool: OpenAI.ChatCompletionTool): string =>
