@@ -7,6 +7,7 @@ import {
   type ListOptions,
   listSessions,
   missingKey,
+  nameOfModel,
   type OpenOptions,
   openSession,
   openTrust,
@@ -375,9 +376,10 @@ export function summarizerOf(
     (missingKey("anthropic", { settings }) ? "extractive" : "anthropic");
   const { model } = settings;
   return {
-    summarizer: resolveSummarizer(name === "anthropic" && model !== undefined ? `anthropic:${model}` : name, {
-      settings,
-    }),
+    summarizer: resolveSummarizer(
+      name === "anthropic" && model !== undefined ? (nameOfModel(model) ?? `anthropic:${model}`) : name,
+      { settings },
+    ),
     fallback: globals.fallback ?? settings.fallback ?? globals.summarizer === undefined,
   };
 }

@@ -156,6 +156,24 @@ test("Claude writes the summary with a key, by the real SDK", async () => {
   }
 });
 
+test("the model of the settings writes the summary with their key, also when it is given as provider/id", async () => {
+  const server = await startMessagesServer({ reply: textReply(SUMMARY) });
+  const home = temporaryFolder();
+  try {
+    for (const model of ["claude-haiku-4-5", "anthropic/claude-haiku-4-5"]) {
+      const access = { anthropicApiKey: "test-key", anthropicBaseUrl: server.url };
+      writeFileSync(join(home, "settings.json"), JSON.stringify({ model, ...access }));
+      const env = { ESPALIER_HOME: home };
+      const compacted = await espalier(["compact", demoCopy(), "--keep-recent", "3000"], { env });
+      expect(compacted).toMatchObject({ code: 0, stderr: "" });
+    }
+    const asked = server.requests.map(({ body }) => body["model"]);
+    expect(new Set(asked)).toEqual(new Set(["claude-haiku-4-5"]));
+  } finally {
+    await server.close();
+  }
+});
+
 test("a summary in another language is accepted at the first attempt, and missing headings are reported", async () => {
   const file = demoCopy();
   const server = await startMessagesServer({
