@@ -77,7 +77,14 @@ const home = temporaryFolder();
 /** The environment of a run: a home of its own, no key, no colours. */
 const environment = (env: RunOptions["env"] = {}): NodeJS.ProcessEnv => {
   const { ANTHROPIC_API_KEY: _key, ANTHROPIC_BASE_URL: _url, FORCE_COLOR: _force, ...rest } = process.env;
-  return { ...rest, NO_COLOR: "1", ESPALIER_HOME: home, PI_CODING_AGENT_DIR: join(home, "pi"), ...env };
+  return {
+    ...rest,
+    NO_COLOR: "1",
+    ESPALIER_HOME: home,
+    PI_CODING_AGENT_DIR: join(home, "pi"),
+    PI_CODING_AGENT_SESSION_DIR: "",
+    ...env,
+  };
 };
 
 let bundle: Promise<string> | undefined;

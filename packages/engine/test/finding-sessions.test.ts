@@ -104,3 +104,15 @@ test("sessions are listed by their folder, and not by another folder with a simi
   expect(agents).toEqual({ [own.id]: "pi", [beside.id]: "espalier" });
   rmSync(pi, { recursive: true });
 });
+
+test("sessions of Pi are found in the folder that Pi's own variable names", async () => {
+  const sessions = mkdtempSync(join(folder, "pi-sessions-"));
+  vi.stubEnv("PI_CODING_AGENT_SESSION_DIR", sessions);
+  const home = newHome();
+  const theirs = await createSession({ home, file: join(sessions, "theirs.jsonl") });
+  await theirs.close();
+  const agents: string[] = [];
+  for await (const { agent } of listSessions({ home })) agents.push(agent);
+  vi.stubEnv("PI_CODING_AGENT_SESSION_DIR", undefined);
+  expect(agents).toEqual(["pi"]);
+});
