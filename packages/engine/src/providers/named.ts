@@ -1,4 +1,4 @@
-// Separate from settings.ts: command lines name providers without settings. SDKs are loaded with the first request.
+// Providers and summarizers by name, for settings and command lines. Their SDKs are loaded with the first request.
 import { EspalierError } from "@espalier/jsonl-stream";
 import { redactText } from "@espalier/session-tree";
 import {

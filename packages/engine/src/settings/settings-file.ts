@@ -2,10 +2,13 @@ import { existsSync, realpathSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { withView } from "@espalier/jsonl-stream/node";
 import { isRecord } from "@espalier/session-tree";
-import { camelCase, SETTINGS, SETTINGS_KEYS, type SettingsLayer, settingsError } from "./settings.ts";
+import { PROVIDERS } from "../providers/named.ts";
+import { camelCase, type SettingsLayer, settingsError } from "./settings.ts";
 
-/** Settings that only the user's own file may have. */
-const OF_THE_USER = SETTINGS_KEYS.filter((key) => SETTINGS[key].isOfUser).sort();
+/** Settings that only the user's own file may have: a project must not redirect a conversation or a key. */
+const OF_THE_USER = Object.values(PROVIDERS)
+  .flatMap(({ address, key }) => [address.setting, key.setting])
+  .sort();
 
 /** Names of secrets, and of the addresses that receive them. */
 const ACCESS = /^(.*api_?keys?|.*auth_?tokens?|.*base_?(url|address)|.*secrets?)$/i;

@@ -69,10 +69,6 @@ export interface SettingRule extends Pick<NumberSetting, "share" | "isPercent" |
   schema: (z: typeof zod) => zod.ZodType;
   /** True for a setting that is the same for every model. */
   isGlobal?: true;
-  /**
-   * True for a setting that only the user's own file may have: a project must not redirect a conversation or a key.
-   */
-  isOfUser?: true;
 }
 
 /** Returns the rule of a whole number; tokens and percents can also be a share. */
@@ -88,7 +84,7 @@ function numberRule(setting: NumberSetting): SettingRule {
 }
 
 const yesOrNo = { schema: (z: typeof zod) => z.boolean(), allowed: "true or false" };
-const access = { effect: "sends", isGlobal: true, isOfUser: true } as const;
+const access = { effect: "sends", isGlobal: true } as const;
 const address = {
   schema: (z: typeof zod) => z.url({ protocol: /^https?$/ }),
   allowed: "an address, http:// or https://",
