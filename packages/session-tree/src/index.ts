@@ -206,8 +206,10 @@ export {
   healedImage,
   NO_RESULT,
   OPENING,
+  pairTools,
   type RequestOptions,
   runningLoop,
+  toolInput,
 } from "./request/request.ts";
 export { blockBytes, estimateBytes, totalBytes } from "./request/size.ts";
 export {

@@ -13,11 +13,13 @@ import {
   isFailedAnswer,
   isRecord,
   NO_RESULT,
+  pairTools,
   projectPath,
   redactMessage,
   type ToolCallBlock,
   type ToolResultMessage,
   toolCalls,
+  toolInput,
   validToolName,
 } from "@espalier/session-tree";
 import type { FormatIssues } from "../formats/conversation.ts";
@@ -228,11 +230,11 @@ function keptAt(items: readonly PathItem[], at: number, facts: PathFacts): PathI
   return kept.reverse();
 }
 
-/** An answer with calls that have no result yet. */
+/** An answer with calls whose results are not written yet. */
 interface OpenAnswer {
   item: PathItem;
-  /** Calls without a result, each with its id in the session. */
-  calls: { id: string; call: ToolCallBlock }[];
+  /** Calls, each with its result; undefined for a call that has none on the path. */
+  calls: { call: ToolCallBlock; result: ToolResultMessage | undefined }[];
 }
 
 /** Makes each pair of call and result whole, and each answer valid for the other agent. */
@@ -243,9 +245,10 @@ class PairedItems {
   readonly #issues: FormatIssues;
   readonly #callId: (id: unknown) => string;
   readonly #whole: PathItem[] = [];
-  readonly #pairs: Pairs;
-  /** Results that were written. */
-  readonly #placed = new Set<PathItem>();
+  readonly #itemOf: ReadonlyMap<ContextMessage | undefined, PathItem>;
+  readonly #results: ReturnType<typeof pairTools>["results"];
+  /** Results that were moved up to their calls. */
+  readonly #moved = new Set<PathItem>();
   #open: OpenAnswer | undefined;
 
   constructor(items: readonly PathItem[], facts: PathFacts, rules: PathRules, issues: FormatIssues) {
@@ -254,17 +257,18 @@ class PairedItems {
     this.#rules = rules;
     this.#issues = issues;
     this.#callId = createCallIds(rules.callIdLength);
-    this.#pairs = pairsOf(items);
+    this.#itemOf = new Map(items.map((item) => [item.message, item]));
+    this.#results = pairTools(items.map(({ message }) => message)).results;
   }
 
   all(): PathItem[] {
     const { keepsEntries } = this.#rules;
-    for (const item of this.#items) {
+    for (const [at, item] of this.#items.entries()) {
       const { message } = item;
       if (message?.role === "toolResult") this.#result(item, message);
       else {
         if (!this.#mayStayInside(item)) this.#close();
-        if (message?.role === "assistant") this.#answer(item, message);
+        if (message?.role === "assistant") this.#answer(item, message, this.#results.get(at) ?? []);
         else if (message && isSilent(message) && !keepsEntries)
           this.#drop(item, "empty", "An empty message is left out.");
         else
@@ -288,7 +292,12 @@ class PairedItems {
     );
   }
 
-  #answer(item: PathItem, answer: AssistantMessage): void {
+  /** @param results results of the calls, in the order of the calls */
+  #answer(
+    item: PathItem,
+    answer: AssistantMessage,
+    results: readonly (ToolResultMessage | undefined)[],
+  ): void {
     const { keepsEntries } = this.#rules;
     if (isFailedAnswer(answer)) {
       if (keepsEntries) this.#whole.push(item);
@@ -302,8 +311,7 @@ class PairedItems {
     }
     this.#whole.push(keepsEntries ? item : { ...item, message: { ...answer, content } });
     if (keepsEntries && isRemoved(item.position, this.#facts)) return;
-    const written = toolCalls({ ...answer, content });
-    const calls = toolCalls(answer).map(({ id }, at) => ({ id, call: written[at]! }));
+    const calls = toolCalls({ ...answer, content }).map((call, at) => ({ call, result: results[at] }));
     if (calls.length > 0) this.#open = { item, calls };
   }
 
@@ -319,7 +327,7 @@ class PairedItems {
       if (block.type === "toolCall") {
         const call = {
           ...block,
-          arguments: inputOf(block.arguments),
+          arguments: toolInput(block.arguments),
           id: this.#callId(block.id),
           name: validToolName(block.name, toolNameLength),
         };
@@ -336,15 +344,12 @@ class PairedItems {
   }
 
   #result(item: PathItem, result: ToolResultMessage): void {
-    if (this.#placed.has(item)) return;
-    const owner = this.#pairs.owners.get(item);
+    if (this.#moved.has(item)) return;
     const open = this.#open;
-    const at = open && owner === open.item ? open.calls.findIndex(({ id }) => id === result.toolCallId) : -1;
-    if (open && at >= 0) {
-      const { call } = open.calls[at]!;
-      open.calls.splice(at, 1);
-      this.#placed.add(item);
-      this.#whole.push(this.#settled(item, result, call, open.item.position));
+    const own = open?.calls.find((each) => each.result === result);
+    if (open && own) {
+      open.calls.splice(open.calls.indexOf(own), 1);
+      this.#whole.push(this.#settled(item, result, own.call, open.item.position));
       if (open.calls.length === 0) this.#open = undefined;
     } else if (this.#rules.keepsEntries && isRemoved(item.position, this.#facts)) this.#whole.push(item);
     else this.#drop(item, "result", "A result without its call is left out.");
@@ -369,53 +374,18 @@ class PairedItems {
     if (!open) return;
     this.#open = undefined;
     const { item } = open;
-    const later = this.#pairs.results.get(item) ?? [];
-    for (const { id, call } of open.calls) {
-      const late = later.find(
-        (result) => !this.#placed.has(result) && (result.message as ToolResultMessage).toolCallId === id,
-      );
+    for (const { call, result } of open.calls) {
+      const late = result && this.#itemOf.get(result);
       if (late) {
-        this.#placed.add(late);
+        this.#moved.add(late);
         this.#issues.add("changed", "result", late.entry.id, "A result that came late is moved to its call.");
-        this.#whole.push(this.#settled(late, late.message as ToolResultMessage, call, item.position));
+        this.#whole.push(this.#settled(late, result, call, item.position));
       } else {
         this.#issues.add("changed", "result", item.entry.id, PATH_DIFFERENCES.noResult);
         this.#whole.push(madeResult(item, call));
       }
     }
   }
-}
-
-/** Results and the answers with their calls. */
-interface Pairs {
-  /** Answer of each result. Results without a call, or of a failed answer, are missing. */
-  owners: ReadonlyMap<PathItem, PathItem>;
-  /** The results of each answer, in order. */
-  results: ReadonlyMap<PathItem, PathItem[]>;
-}
-
-/** Matches results as requests do: with the nearest call above that has the id and no result yet. */
-function pairsOf(items: readonly PathItem[]): Pairs {
-  const waiting = new Map<string, PathItem[]>();
-  const owners = new Map<PathItem, PathItem>();
-  const results = new Map<PathItem, PathItem[]>();
-  for (const item of items) {
-    const { message } = item;
-    if (message?.role === "assistant") for (const { id } of toolCalls(message)) addTo(waiting, id, item);
-    else if (message?.role === "toolResult") {
-      const owner = waiting.get(message.toolCallId)?.pop();
-      if (!owner || isFailedAnswer(owner.message as AssistantMessage)) continue;
-      owners.set(item, owner);
-      addTo(results, owner, item);
-    }
-  }
-  return { owners, results };
-}
-
-function addTo<Key>(lists: Map<Key, PathItem[]>, key: Key, item: PathItem): void {
-  const list = lists.get(key);
-  if (list) list.push(item);
-  else lists.set(key, [item]);
 }
 
 function withoutContent(result: ToolResultMessage): ToolResultMessage {
@@ -459,10 +429,6 @@ function withSoundContent<Message extends ContextMessage>(message: Message): Mes
 
 const isOneText = ([block, ...others]: readonly unknown[]): boolean =>
   others.length === 0 && isRecord(block) && block["type"] === "text" && typeof block["text"] === "string";
-
-/** Arguments of a call as an object; a missing value or null becomes `{}`, another value `{value}`. */
-const inputOf = (stored: unknown): Record<string, unknown> =>
-  isRecord(stored) ? stored : stored === undefined || stored === null ? {} : { value: stored };
 
 /** Returns whether an item is a compaction. */
 export const isCompactionItem = (

@@ -275,7 +275,7 @@ function answerBlocks(
  * Returns arguments as the object that providers require. Missing arguments become `{}`; a value that is not an object
  * becomes `{value}`; arguments nested too deeply for `JSON.stringify` become `{value}` with a note.
  */
-function toolInput(stored: unknown): Record<string, unknown> {
+export function toolInput(stored: unknown): Record<string, unknown> {
   const input = wellFormed(stored ?? {});
   return isRecord(input) ? input : { value: input ?? "[Arguments left out: nested too deeply]" };
 }
@@ -308,7 +308,7 @@ interface OpenCall {
  * Matches each result with the nearest call before it that has the same id and no result yet; within one answer, the
  * first such call. Results without a call and results of failed answers are left out.
  */
-function pairTools(messages: readonly ContextMessage[]): ToolPairs {
+export function pairTools(messages: readonly (ContextMessage | undefined)[]): ToolPairs {
   const open = new Map<string, OpenCall[]>();
   const results = new Map<number, (ToolResultMessage | undefined)[]>();
   const changes = new Int32Array(messages.length + 1);
