@@ -125,6 +125,7 @@ export {
   isRecord,
   messageText,
   parsedItem,
+  parsedJson,
   type StopReason,
   type StoredMessage,
   type SystemMessage,

@@ -23,6 +23,7 @@ import {
   sessionFolder,
 } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
+import { parsedJson } from "@espalier/session-tree";
 import { offloadFolder } from "@espalier/session-tree/node";
 import { CommandError } from "../failure.ts";
 import { currentSettings, openOptions, sessionNamed, sessionSettings } from "../opening.ts";
@@ -179,8 +180,9 @@ const ERROR_WIDTH = 300;
  * that is unreachable or sends no answer of a model, adds the address and a cure.
  */
 export function providerMessage(text: string, { url, variable }: Conversation["address"]): string {
+  // A text that is not valid JSON only loses its quotes.
   const whole = text.replace(/\{.*?"message":("(?:[^"\\]|\\.)*").*\}/s, (_, quoted: string) =>
-    unquoted(quoted),
+    String(parsedJson(quoted) ?? quoted.slice(1, -1)),
   );
   const words = cutLine(plainLine(whole), ERROR_WIDTH);
   const said = words.replace(/\.$/, "");
@@ -189,15 +191,6 @@ export function providerMessage(text: string, { url, variable }: Conversation["a
   if (NO_ANSWER.test(words))
     return `No whole answer of a model from ${url} (${said}). Retry; if it fails again, check the address in ${variable}.`;
   return words;
-}
-
-/** Returns the text of a JSON string; a text that is not valid JSON is returned without its quotes. */
-function unquoted(json: string): string {
-  try {
-    return String(JSON.parse(json));
-  } catch {
-    return json.slice(1, -1);
-  }
 }
 
 /** Context window of the settings in tokens, if the user overrides the model's; else empty. */

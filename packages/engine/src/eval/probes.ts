@@ -1,5 +1,5 @@
 // Questions about a history that a model writes before any summary of it exists. A quotation proves each answer.
-import { isRecord } from "@espalier/session-tree";
+import { isRecord, parsedJson } from "@espalier/session-tree";
 import { unescapeText } from "@espalier/summarizer";
 import type { ReadMessage } from "./transcript.ts";
 
@@ -140,16 +140,7 @@ export function jsonIn(text: string): unknown {
     const [start, end] = [text.indexOf(open), text.lastIndexOf(close)];
     if (start >= 0 && end > start) candidates.push(text.slice(start, end + 1));
   }
-  for (const candidate of candidates) {
-    try {
-      const value: unknown = JSON.parse(candidate);
-      if (typeof value === "object" && value !== null) return value;
-    } catch (error) {
-      // Surrounding words, or no JSON at all: the next candidate is tried.
-      if (!(error instanceof SyntaxError)) throw error;
-    }
-  }
-  return undefined;
+  return candidates.map(parsedJson).find((value) => typeof value === "object" && value !== null);
 }
 
 /** Returns the values of a list of `{ id, … }` by their ids; undefined for any other value. */

@@ -8,6 +8,7 @@ import {
   type AssistantMessage,
   buildRequest,
   isRecord,
+  parsedJson,
   RequestWriter,
   type ToolDefinition,
 } from "@espalier/session-tree";
@@ -244,18 +245,11 @@ async function* readEvents(
   // Inputs are parsed at the end of the stream, because some servers send no end of a block.
   for (const [index, json] of inputs) {
     const block = message.content[index];
-    if (json && block && "input" in block) block.input = inputOf(json);
+    const input = parsedJson(json);
+    // Incomplete JSON, as of an answer that was cut off, becomes the text `input`.
+    if (json && block && "input" in block) block.input = input === undefined ? { input: json } : input;
   }
   return message;
-}
-
-/** Parses the arguments of a call. Incomplete JSON, as of an answer that was cut off, becomes the text `input`. */
-function inputOf(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch {
-    return { input: json };
-  }
 }
 
 const withoutNulls = (fields: object): object =>

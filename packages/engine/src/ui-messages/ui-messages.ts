@@ -12,6 +12,7 @@ import {
   isRecord,
   message,
   messageText,
+  parsedJson,
   type StoredMessage,
   type ToolResultMessage,
   tipRows,
@@ -359,12 +360,9 @@ function withResult(parts: readonly Part[], result: ToolResultMessage): Part[] {
 }
 
 function outputValue(text: string, type: string): unknown {
-  if (type !== "json") return text;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text; // shortened since: it stays text
-  }
+  // A result that was shortened is no longer JSON: it stays text.
+  const json = type === "json" ? parsedJson(text) : undefined;
+  return json === undefined ? text : json;
 }
 
 function outputPart(block: ContentBlock): Fields {

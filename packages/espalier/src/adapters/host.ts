@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { isRecord, isSessionId } from "@espalier/session-tree";
+import { isRecord, isSessionId, parsedJson } from "@espalier/session-tree";
 import { EspalierError, type PoolOptions, type StoredMessage, type Usage } from "../index.ts";
 import { fitsLine } from "./stored-value.ts";
 
@@ -114,11 +114,8 @@ export function answerOf(
  * hold, becomes `{ input: text }`.
  */
 export function argumentsOf(text: string): Fields {
-  try {
-    const parsed: unknown = JSON.parse(text);
-    if (isRecord(parsed) && fitsLine(parsed)) return parsed;
-  } catch {} // text of a model that is cut off or not JSON
-  return { input: text };
+  const parsed = parsedJson(text);
+  return isRecord(parsed) && fitsLine(parsed) ? parsed : { input: text };
 }
 
 /** Members of a block that hold text. */

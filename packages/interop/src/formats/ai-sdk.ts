@@ -9,13 +9,14 @@ import {
   isRecord,
   NO_RESULT,
   parsedItem,
+  parsedJson,
   type RequestFormat,
   type SessionContext,
   type ThinkingBlock,
   type Turn,
 } from "@espalier/session-tree";
 import { type ConversationSource, listOf, type WriteOptions, writeRequest } from "./conversation.ts";
-import { nativeFor, nativeFormat, parsedJson } from "./native.ts";
+import { nativeFor, nativeFormat } from "./native.ts";
 
 /** A value in JSON; an undefined field is not written. */
 export type JsonValue =

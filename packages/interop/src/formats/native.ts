@@ -148,16 +148,6 @@ export function nativeFormat<Request>(
   };
 }
 
-/** Returns the JSON value in a text; undefined when there is none. */
-export function parsedJson(text: unknown): unknown {
-  if (typeof text !== "string") return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // no JSON: the caller keeps the text as it is, and says so
-  }
-}
-
 /** Maximum depth of a value in a session: lines are at most 256 deep, and blocks are inside a message. */
 const DEEPEST = 200;
 

@@ -6,6 +6,7 @@ import {
   type OpenaiResponsesRequest,
   openaiChatFormat,
   openaiResponsesFormat,
+  parsedJson,
   type ThinkingBlock,
   type ToolDefinition,
 } from "@espalier/session-tree";
@@ -27,7 +28,6 @@ import {
   type FormatName,
   nativeFormat,
   parseDataUrl,
-  parsedJson,
   plainJson,
   refusesIn,
   stored,

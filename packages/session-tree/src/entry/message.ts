@@ -259,15 +259,22 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Returns the JSON value in a text; undefined when there is none. */
+export function parsedJson(text: unknown): unknown {
+  if (typeof text !== "string") return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // no JSON: the caller drops the text or keeps it unchanged
+  }
+}
+
 /** Returns the object that a signature holds as JSON; undefined for any other signature. */
 export function parsedItem(signature: unknown): Record<string, unknown> | undefined {
-  if (typeof signature !== "string" || !/^\s*\{/.test(signature)) return undefined;
-  try {
-    const item: unknown = JSON.parse(signature);
-    return isRecord(item) ? item : undefined;
-  } catch {
-    return undefined; // not JSON: the caller drops the signature or keeps it unchanged
-  }
+  // Most signatures are no JSON, and an exception takes longer than this test.
+  const isObject = typeof signature === "string" && /^\s*\{/.test(signature);
+  const item = isObject ? parsedJson(signature) : undefined;
+  return isRecord(item) ? item : undefined;
 }
 
 /**
