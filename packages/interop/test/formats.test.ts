@@ -292,3 +292,20 @@ it.each([
   expect({ messages, system, tools }).toEqual({ messages: [] });
   expect(issues.map((issue) => issue.message).join(" ")).toContain(message);
 });
+
+const addressed: Record<string, (url: string) => Block> = {
+  anthropic: (url) => ({ type: "image", source: { type: "url", url } }),
+  "openai-chat": (url) => ({ type: "image_url", image_url: { url } }),
+  "openai-responses": (url) => ({ type: "input_image", image_url: url, detail: "auto" }),
+  "ai-sdk": (url) => ({ type: "image", image: url }),
+};
+
+it.each(names)("%s: only the same format gets an image at an address that is not on the web", (name) => {
+  const { from, to } = formats[name];
+  const pictures = ["file:///a.png", "gs://bucket/a.png", "data:image/svg+xml,<svg/>"].map(addressed[name]!);
+  const imported = from([{ role: "user", content: pictures }] as never);
+  expect(imported.issues).toMatchObject([{ kind: "opaque", count: 3 }]);
+  expect(JSON.stringify(to(imported))).toContain(JSON.stringify(pictures).slice(1, -1));
+  for (const other of names.filter((each) => each !== name))
+    expect(JSON.stringify(formats[other].to(imported))).not.toMatch(/a\.png|svg/);
+});

@@ -24,7 +24,7 @@ import {
   type WriteOptions,
   writeRequest,
 } from "./conversation.ts";
-import { nativeFor, nativeFormat, stored, withNative } from "./native.ts";
+import { imageAt, nativeFor, nativeFormat, withNative } from "./native.ts";
 
 const FORMAT = "anthropic";
 
@@ -116,8 +116,9 @@ export function readBlock(block: Fields, path: string, issues: FormatIssues): Co
     const { media_type, data, url } = source;
     if (source["type"] === "base64" && typeof data === "string" && typeof media_type === "string")
       return [withNative({ type, data, mimeType: media_type }, FORMAT, withoutNulls(rest))];
-    if (source["type"] === "url" && typeof url === "string")
-      return [stored(withNative({ type: "imageUrl", url }, FORMAT, withoutNulls(rest)))];
+    const image =
+      source["type"] === "url" && typeof url === "string" && imageAt(url, FORMAT, withoutNulls(rest));
+    if (image) return [image];
   } else if (COMMON.has(String(type))) return issues.misshapen(type, path);
   return [issues.opaque(FORMAT, { type, ...fields }, path)];
 }

@@ -16,7 +16,7 @@ import {
   readInput,
   toolOf,
 } from "./conversation.ts";
-import { parseDataUrl, stored, withNative } from "./native.ts";
+import { imageAt, withNative } from "./native.ts";
 
 const FORMAT = "ai-sdk";
 
@@ -140,9 +140,10 @@ function providerOf(content: unknown): string | undefined {
 function readUserPart(part: Fields, path: string, issues: FormatIssues): ContentBlock[] {
   const { type, text, image, data, mediaType, ...rest } = part;
   if (type === "text" && typeof text === "string") return [withNative({ type, text }, FORMAT, rest)];
-  if (type === "image" && isPicture(image)) return [readPicture(image, mediaType, rest)];
   const file = type === "file" && /^image\/[^*]/.test(String(mediaType)) ? bareData(data) : undefined;
-  if (isPicture(file)) return [readPicture(file, mediaType, { type, ...rest })];
+  const picture =
+    type === "image" ? readPicture(image, mediaType, rest) : readPicture(file, mediaType, { type, ...rest });
+  if (picture) return [picture];
   return type === "text" ? issues.misshapen(type, path) : [issues.opaque(FORMAT, part, path)];
 }
 
@@ -161,24 +162,13 @@ function bareData(data: unknown): string | undefined {
   return typeof bare === "string" && bare !== "" ? bare : undefined;
 }
 
-const WEB_ADDRESS = /^https?:/i;
-
-/**
- * Returns whether a text is an image as base64 (which has no colon), at an address of the web, or as a data address: the
- * SDK accepts all three. It also accepts addresses that other clients cannot read, such as `file:` addresses.
- */
-const isPicture = (given: unknown): given is string =>
-  typeof given === "string" &&
-  (!given.includes(":") || WEB_ADDRESS.test(given) || parseDataUrl(given) !== undefined);
-
-function readPicture(given: string, mediaType: unknown, rest: Fields): ContentBlock {
+/** Reads an image as base64 (which has no colon), or at an address; undefined for any other value. */
+function readPicture(given: unknown, mediaType: unknown, rest: Fields): ContentBlock | undefined {
+  if (typeof given !== "string") return undefined;
   const declared = typeof mediaType === "string" ? mediaType : "";
-  const inline = parseDataUrl(given);
-  if (inline) return withNative({ type: "image", ...inline }, FORMAT, rest);
-  if (!WEB_ADDRESS.test(given))
-    return withNative({ type: "image", data: given, mimeType: declared }, FORMAT, rest);
-  const fields = declared === "" ? rest : { ...rest, mediaType: declared };
-  return stored(withNative({ type: "imageUrl", url: given }, FORMAT, fields));
+  if (!given.includes(":"))
+    return withNative({ type: "image" as const, data: given, mimeType: declared }, FORMAT, rest);
+  return imageAt(given, FORMAT, rest, declared === "" ? rest : { ...rest, mediaType: declared });
 }
 
 /** Reads a part of an answer. Only the provider can read calls that it ran itself. */
@@ -245,7 +235,8 @@ function readPart(part: Fields, path: string, issues: FormatIssues): ContentBloc
     return [withNative({ type: "image", data, mimeType: mediaType }, FORMAT, rest)];
   // Without a colon it is no address; a request would have it as base64.
   const isAddress = type === "image-url" && typeof url === "string" && url.includes(":");
-  if (isAddress && isPicture(url)) return [readPicture(url, mediaType, rest)];
+  const picture = isAddress ? readPicture(url, mediaType, rest) : undefined;
+  if (picture) return [picture];
   return type === "text" || isData || (type === "image-url" && !isAddress)
     ? issues.misshapen(type, path)
     : [issues.opaque(FORMAT, part, path)];

@@ -33,15 +33,14 @@ export interface NativeBlock {
 }
 
 /** An image at an address: every format here can write it, but the session format has no type for it. */
-export interface RemoteImageBlock {
+interface RemoteImageBlock {
   type: "imageUrl";
   url: string;
   native?: Native;
 }
 
 /** Casts block types beyond those of the session format, which stores unknown blocks. */
-export const stored = (block: NativeBlock | RemoteImageBlock): ContentBlock =>
-  block as unknown as ContentBlock;
+const stored = (block: NativeBlock | RemoteImageBlock): ContentBlock => block as unknown as ContentBlock;
 
 /** Makes a block of one format for a message. */
 export function nativeBlock(
@@ -211,8 +210,22 @@ function base64(bytes: Uint8Array): string {
 /** Matches the beginning of a base64 `data:` address, such as `data:image/png;base64,iVBOR…`. */
 const DATA_URL = /^data:([^;,]+)(?:;[^;,]+)*;base64,/i;
 
-/** Returns the content of a base64 `data:` address; undefined for any other address. */
-export function parseDataUrl(url: string): { mimeType: string; data: string } | undefined {
-  const beginning = DATA_URL.exec(url);
-  return beginning ? { mimeType: beginning[1]!, data: url.slice(beginning[0].length) } : undefined;
+const WEB_ADDRESS = /^https?:/i;
+
+/**
+ * Returns the image at an address of the web, or the one in a base64 `data:` address. Undefined for all other addresses,
+ * such as `file:` and `gs:`, which only some clients can read: the caller keeps them for its own format.
+ *
+ * @param fields fields that only the format has; `remote` are those of an image at an address of the web
+ */
+export function imageAt(
+  url: string,
+  format: FormatName,
+  fields: Record<string, unknown>,
+  remote = fields,
+): ContentBlock | undefined {
+  const [beginning = "", mimeType] = DATA_URL.exec(url) ?? [];
+  const data = url.slice(beginning.length);
+  if (mimeType !== undefined) return withNative({ type: "image" as const, mimeType, data }, format, fields);
+  return WEB_ADDRESS.test(url) ? stored(withNative({ type: "imageUrl", url }, format, remote)) : undefined;
 }

@@ -24,15 +24,7 @@ import {
   type WriteOptions,
   writeRequest,
 } from "./conversation.ts";
-import {
-  type FormatName,
-  nativeFormat,
-  parseDataUrl,
-  plainJson,
-  refusesIn,
-  stored,
-  withNative,
-} from "./native.ts";
+import { type FormatName, imageAt, nativeFormat, plainJson, refusesIn, withNative } from "./native.ts";
 
 const CHAT = "openai-chat";
 const RESPONSES = "openai-responses";
@@ -125,7 +117,7 @@ function readChatPart(part: Fields, path: string, issues: FormatIssues): Content
   if (type === "refusal" && typeof refusal === "string") return [refused(refusal)];
   if (type === "image_url" && isRecord(image_url) && typeof image_url["url"] === "string") {
     const { url, ...rest } = image_url;
-    return [readImage(image_url["url"], CHAT, rest)];
+    return [readImage(image_url["url"], CHAT, rest) ?? issues.opaque(CHAT, fields, path)];
   }
   if (type === "text" || type === "refusal" || type === "image_url") return issues.misshapen(type, path);
   return [issues.opaque(CHAT, fields, path)];
@@ -358,7 +350,8 @@ function readPart(part: Fields, path: string, issues: FormatIssues, provider: st
   if (type === "input_image" && typeof image_url === "string") {
     const { prompt_cache_breakpoint, file_id, ...fields } = rest;
     if (prompt_cache_breakpoint) issues.dropped(["prompt_cache_breakpoint"], path);
-    return [readImage(image_url, RESPONSES, file_id ? { ...fields, file_id } : fields)];
+    const image = readImage(image_url, RESPONSES, file_id ? { ...fields, file_id } : fields);
+    return [image ?? issues.opaque(RESPONSES, part, path)];
   }
   // Parts of a client begin with `input_`. A separate item has another beginning, and must not be confused with a part.
   if (type === "input_text" || !String(type).startsWith("input_"))
@@ -399,14 +392,10 @@ function unreadFields(fields: Fields): string[] {
   return fields["prompt_cache_breakpoint"] ? [...unread, "prompt_cache_breakpoint"] : unread;
 }
 
-/** Reads an image at an address, or in a `data:` address. `detail` is stored unless it is `auto`, the default. */
-function readImage(url: string, format: FormatName, fields: Fields): ContentBlock {
-  const inline = parseDataUrl(url);
-  const { detail, ...rest } = fields;
-  const extra = detail === undefined || detail === null || detail === "auto" ? rest : { detail, ...rest };
-  return inline
-    ? withNative({ type: "image", ...inline }, format, extra)
-    : stored(withNative({ type: "imageUrl", url }, format, extra));
+/** Reads an image at an address, as {@link imageAt} does. `detail` is stored unless it is `auto`, the default. */
+function readImage(url: string, format: FormatName, { detail, ...rest }: Fields): ContentBlock | undefined {
+  const isUsual = detail === undefined || detail === null || detail === "auto";
+  return imageAt(url, format, isUsual ? rest : { detail, ...rest });
 }
 
 /**
