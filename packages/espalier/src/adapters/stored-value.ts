@@ -1,4 +1,5 @@
 // A host's value inside the entry that shows it. It is restored equal, and no long text is written twice.
+import { isPlainObject } from "@espalier/jsonl-stream";
 import { EspalierError } from "../index.ts";
 
 /** Minimum length of a text that is replaced by its place in the entry, in characters. */
@@ -96,21 +97,17 @@ function store(value: unknown, places: Places, above: readonly object[], name: s
   if (value === null || typeof value === "boolean" || Number.isFinite(value)) return value;
   if (value instanceof Uint8Array)
     return { [MARK]: "bytes", base64: store(Buffer.from(value).toString("base64"), places, above, name) };
-  if (typeof value !== "object" || above.includes(value) || !isPlainObject(value)) throw notJson(name);
+  if (typeof value !== "object" || above.includes(value)) throw notJson(name);
   const inside = [...above, value];
   if (Array.isArray(value))
     return Array.from(value, (item, at) => store(item, places, inside, `${name}[${at}]`));
+  if (!isPlainObject(value)) throw notJson(name);
   const fields = Object.fromEntries(
     Object.entries(value)
       .filter(([, field]) => field !== undefined)
       .map(([field, member]) => [field, store(member, places, inside, `${name}.${field}`)]),
   );
   return Object.hasOwn(fields, MARK) ? { [MARK]: "object", fields } : fields;
-}
-
-function isPlainObject(value: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return Array.isArray(value) || prototype === Object.prototype || prototype === null;
 }
 
 const notJson = (name: string) =>

@@ -3,6 +3,7 @@ import {
   type ContentBlock,
   contentBlocks,
   type Entry,
+  isMessage,
   isRecord,
   messageText,
   type UserContent,
@@ -123,13 +124,12 @@ export class LineBodies {
 
   /** Stores the model and the calls of an entry for later entries; returns the number of calls. */
   notice(entry: Entry, line: Line | undefined, row: number): number {
-    const { message } = entry as Entry & { message?: Record<string, unknown> };
     const { calls } = this.#file;
-    if (message?.["role"] === "assistant") {
-      this.#reading.model = String(message["model"]);
-      return calls.takeAnswer(entry, row);
+    if (isMessage(entry, "assistant")) {
+      this.#reading.model = entry.message.model;
+      return calls.takeAnswer(entry.message, row);
     }
-    if (line && message?.["role"] === "toolResult") calls.takeResult(line, String(message["toolCallId"]));
+    if (line && isMessage(entry, "toolResult")) calls.takeResult(line, entry.message.toolCallId);
     return 0;
   }
 

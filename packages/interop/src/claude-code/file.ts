@@ -1,12 +1,11 @@
 // Separate from importer.ts: it reads the lines of a file; the importer makes entries of them.
 import { type ByteView, LONGEST_PARSED, parseLine } from "@espalier/jsonl-stream";
 import {
+  type AssistantMessage,
   BlockReader,
-  contentBlocks,
-  type Entry,
   isRecord,
   type ParentLink,
-  type ToolCallBlock,
+  toolCalls,
 } from "@espalier/session-tree";
 import { firstLines, type SiblingFiles, type SourceFile, sourceName } from "../import/draft.ts";
 import { idFromSource, idFromText, NO_TIME, readTime, type SourceTime } from "../import/entry.ts";
@@ -153,11 +152,8 @@ class CallBook {
   }
 
   /** Adds the calls of the answer that a row became; returns their number. */
-  takeAnswer(answer: Entry, row: number): number {
-    const { message } = answer as Entry & { message?: { content?: unknown } };
-    const calls = contentBlocks(message ?? {}).filter(
-      (block): block is ToolCallBlock => block.type === "toolCall",
-    );
+  takeAnswer(answer: AssistantMessage, row: number): number {
+    const calls = toolCalls(answer);
     for (const { id, name, arguments: input } of calls) {
       this.#remember(id, name);
       this.#callers.add(id, row);

@@ -2,20 +2,16 @@ import {
   type ContentBlock,
   contentBlocks,
   isRecord,
-  type ToolCallBlock,
   type Usage,
   type UserContent,
 } from "@espalier/session-tree";
 import { type FormatIssues, textsOf } from "../formats/conversation.ts";
-import { withNative } from "../formats/native.ts";
-import { readArguments, readItemContent, reasoningText } from "../formats/openai.ts";
+import { readArguments, readItemCall, readItemContent, reasoningText } from "../formats/openai.ts";
 import type { KnownEntry } from "../import/draft.ts";
 import { type EntryBody, idFromText, type SourceTime, shortName } from "../import/entry.ts";
 import { itemText, type RolloutLine, textOf } from "./rollout.ts";
 
 type Fields = Record<string, unknown>;
-
-const FORMAT = "openai-responses";
 
 /** Place and provider of the item that is being read. */
 export interface Reading {
@@ -39,24 +35,17 @@ export function readSaid(content: unknown, { place, provider, issues }: Reading)
  * has no result.
  */
 export function readCall(item: Fields, { place, provider, issues }: Reading): ContentBlock {
-  const { type, call_id, id, name, arguments: given, input, action } = item;
-  const hosted = () => issues.opaque(FORMAT, item, place, provider);
-  const callId = typeof call_id === "string" ? call_id : type === "local_shell_call" ? id : undefined;
-  if (typeof callId !== "string") return hosted();
-  const call = (toolName: string, input: Fields): ToolCallBlock => ({
-    type: "toolCall",
-    id: callId,
-    name: toolName,
-    arguments: input,
-  });
-  if (type === "function_call" && typeof name === "string")
-    return call(name, readArguments(given, place, issues));
-  if (type === "custom_tool_call" && typeof name === "string")
-    return withNative(call(name, { input: typeof input === "string" ? input : "" }), FORMAT, { type });
-  if (type === "local_shell_call") return call("local_shell", isRecord(action) ? action : {});
-  if (type === "tool_search_call")
-    return call("tool_search", isRecord(given) ? given : readArguments(given, place, issues));
-  return hosted();
+  const call = readItemCall(item, place, issues);
+  if (call) return call;
+  const { type, call_id, arguments: given, action } = item;
+  const id = call_id ?? (type === "local_shell_call" ? item["id"] : undefined);
+  if (typeof id === "string" && type === "local_shell_call")
+    return { type: "toolCall", id, name: "local_shell", arguments: isRecord(action) ? action : {} };
+  if (typeof id === "string" && type === "tool_search_call") {
+    const input = isRecord(given) ? given : readArguments(given, place, issues);
+    return { type: "toolCall", id, name: "tool_search", arguments: input };
+  }
+  return issues.opaque("openai-responses", item, place, provider);
 }
 
 /** Returns the entry for the result of a tool call. */

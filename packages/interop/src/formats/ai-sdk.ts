@@ -1,4 +1,5 @@
 import {
+  type AnswerBlock,
   type AssistantMessage,
   type ContentBlock,
   type Conversation,
@@ -13,7 +14,7 @@ import {
   type RequestFormat,
   type SessionContext,
   type ThinkingBlock,
-  type Turn,
+  type UserBlock,
 } from "@espalier/session-tree";
 import { type ConversationSource, listOf, type WriteOptions, writeRequest } from "./conversation.ts";
 import { nativeFor, nativeFormat } from "./native.ts";
@@ -111,12 +112,6 @@ const FORMAT = "ai-sdk";
 type AnswerPart = Extract<AiSdkMessage, { role: "assistant" }>["content"][number];
 
 type UserPart = Extract<AiSdkMessage, { role: "user" }>["content"][number];
-
-type AnswerBlock = Extract<Turn, { role: "assistant" }>["content"][number];
-
-type UserTurn = Extract<Turn, { role: "user" }>;
-
-type UserBlock = UserTurn["content"][number];
 
 /**
  * Makes `ModelMessage`s of the AI SDK: the request of `buildRequest` with `aiSdkFormat`, or with the format in

@@ -8,6 +8,7 @@ import {
   openaiResponsesFormat,
   parsedJson,
   type ThinkingBlock,
+  type ToolCallBlock,
   type ToolDefinition,
 } from "@espalier/session-tree";
 import {
@@ -218,7 +219,7 @@ class ItemReader {
     const blocks = readItemContent(content, `${path}.content`, issues, provider);
     if (role === "assistant") {
       const extra = extraFields(rest);
-      for (const block of blocks) this.#answer.push(withExtra(block, extra));
+      for (const block of blocks) this.#answer.push(block.type === "text" ? withExtra(block, extra) : block);
       return;
     }
     this.#endAnswer();
@@ -239,15 +240,11 @@ class ItemReader {
   /** Reads calls of the client's tools and their outputs; false for any other item. */
   #callOrOutput(item: Fields, id: string, path: string): boolean {
     const { issues, provider } = this.#builder;
-    const { type, call_id: _id, name, arguments: given, input, output, ...rest } = item;
+    const { type, call_id: _id, name: _name, arguments: _given, input: _input, output, ...rest } = item;
     const extra = extraFields(rest);
-    if (type === "function_call" && typeof name === "string") {
-      const call = { type: "toolCall", id, name, arguments: readArguments(given, path, issues) } as const;
-      this.#answer.push(withNative(call, RESPONSES, extra));
-    } else if (type === "custom_tool_call" && typeof name === "string") {
-      const call = { type: "toolCall", id, name, arguments: { input: String(input ?? "") } } as const;
-      this.#answer.push(withNative(call, RESPONSES, { type, ...extra }));
-    } else if (type === "function_call_output" || type === "custom_tool_call_output") {
+    const call = readItemCall(item, path, issues);
+    if (call) this.#answer.push(withExtra(call, extra));
+    else if (type === "function_call_output" || type === "custom_tool_call_output") {
       this.#endAnswer();
       issues.dropped(Object.keys(extra), path);
       const content = isRecord(output) ? JSON.stringify(output) : (output ?? "");
@@ -273,9 +270,19 @@ class ItemReader {
   }
 }
 
-/** Adds fields of a message of an answer (`phase`) to each of its texts. */
+/** Reads a call of a client's tool; undefined for any other item. */
+export function readItemCall(item: Fields, path: string, issues: FormatIssues): ToolCallBlock | undefined {
+  const { type, call_id: id, name, arguments: given, input } = item;
+  if (typeof id !== "string" || typeof name !== "string") return undefined;
+  if (type === "function_call")
+    return { type: "toolCall", id, name, arguments: readArguments(given, path, issues) };
+  if (type !== "custom_tool_call") return undefined;
+  const call = { type: "toolCall", id, name, arguments: { input: String(input ?? "") } } as const;
+  return withNative(call, RESPONSES, { type });
+}
+
+/** Adds fields to those that only this API has, such as the `phase` of a message. */
 function withExtra(block: ContentBlock, extra: Fields): ContentBlock {
-  if (block.type !== "text" || Object.keys(extra).length === 0) return block;
   const known = (block as { native?: { value: Fields } }).native?.value;
   return withNative(block, RESPONSES, { ...known, ...extra });
 }
