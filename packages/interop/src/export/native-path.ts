@@ -15,7 +15,6 @@ import {
   NO_RESULT,
   pairTools,
   projectPath,
-  redactMessage,
   type ToolCallBlock,
   type ToolResultMessage,
   toolCalls,
@@ -61,22 +60,20 @@ export interface PathItem {
  * the first entry that has it.
  */
 export function preparePath(source: ExportSource, rules: PathRules, issues: FormatIssues): PathItem[] {
-  const path = source.pathRows().map((row) => source.tree.entryAt(row));
+  const path = source.pathRows().map((row) => source.entryAt(row));
   const facts = readPath(path);
   const items: PathItem[] = [];
   const messages = messagesOf(path, facts, rules);
   for (const [position, entry] of path.entries()) {
-    const read = redacted(entry, source);
     if (compaction.is(entry) && facts.keptFrom.has(position)) {
       const isGone = isRemoved(position, facts) && !rules.keepsEntries;
       if (isGone) issues.add("changed", "compaction", entry.id, PATH_DIFFERENCES.removedSummary);
-      items.push({ entry: isGone ? ({ ...read, summary: NO_SUMMARY } as Entry) : read, position, kept: [] });
+      items.push({ entry: isGone ? { ...entry, summary: NO_SUMMARY } : entry, position, kept: [] });
     } else if (compaction.is(entry)) issues.add("dropped", "compaction", entry.id, PATH_DIFFERENCES.noEffect);
     else {
       const message = messages.get(position);
-      const told = message && source.redactor ? redactMessage(message, source.redactor) : message;
-      if (isIncluded(entry, told, rules, issues))
-        items.push({ entry: read, position, ...(told ? { message: told } : {}) });
+      if (isIncluded(entry, message, rules, issues))
+        items.push({ entry, position, ...(message ? { message } : {}) });
     }
   }
   const whole = new PairedItems(items, facts, rules, issues).all();
@@ -114,10 +111,6 @@ export const leftOutText = ({ type }: ContentBlock): string =>
 
 /** Summary of a compaction whose own an edit left out. Other agents have no compaction without a summary. */
 const NO_SUMMARY = "(The summary was left out.)";
-
-/** The entry, redacted if the export is. */
-const redacted = (entry: Entry, source: ExportSource): Entry =>
-  source.redactor ? source.entryAt(source.tree.row(entry.id)) : entry;
 
 /** Compactions and edits of a path, by position. */
 interface PathFacts {
