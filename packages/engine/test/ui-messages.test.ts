@@ -6,6 +6,7 @@ import {
   uiMessages,
   uiVersions,
 } from "@espalier/engine/ui-messages";
+import { fromAiSdk } from "@espalier/interop";
 import { memoryStore } from "@espalier/session-tree";
 import { convertToModelMessages, safeValidateUIMessages, type UIMessage } from "ai";
 import fc from "fast-check";
@@ -483,4 +484,30 @@ test("a value that is not a list of UI messages is refused in one sentence, and 
         message: expect.stringContaining("UI messages"),
       });
   expect(session.getEntries()).toHaveLength(length);
+});
+
+test("the parts of a result are shown as the SDK knows them, and not as empty texts", async () => {
+  const session = await open();
+  const value = [
+    { type: "text", text: "Here:" },
+    { type: "image-data", data: "iVBORw0KGgo=", mediaType: "image/png" },
+    { type: "image-url", url: "https://example.org/pear.png" },
+    { type: "file-data", data: "JVBERi0=", mediaType: "application/pdf", filename: "pears.pdf" },
+  ];
+  const { messages } = fromAiSdk([
+    { role: "user", content: "Look." },
+    { role: "assistant", content: [{ type: "tool-call", toolCallId: "c1", toolName: "look", input: {} }] },
+    {
+      role: "tool",
+      content: [
+        { type: "tool-result", toolCallId: "c1", toolName: "look", output: { type: "content", value } },
+      ],
+    },
+  ]);
+  await session.appendMessages(messages as never);
+  const [, answer] = await uiMessages(session);
+  expect(answer!.parts.at(-1)).toMatchObject({
+    state: "output-available",
+    output: { type: "content", value },
+  });
 });

@@ -365,9 +365,14 @@ function outputValue(text: string, type: string): unknown {
   return json === undefined ? text : json;
 }
 
+/** Returns a part of a result; a short text for a block that only another provider can read. */
 function outputPart(block: ContentBlock): Fields {
-  if (block.type !== "image") return { type: "text", text: contentText({ content: [block] }) };
-  return { type: "image-data", data: block.data, mediaType: block.mimeType };
+  if (block.type === "text") return { type: "text", text: contentText({ content: [block] }) };
+  if (block.type === "image") return { type: "image-data", data: block.data, mediaType: block.mimeType };
+  const { type, url } = block as unknown as Fields;
+  if (type === "imageUrl") return { type: "image-url", url };
+  const native = nativeOf(block);
+  return Object.hasOwn(native, "type") ? native : { type: "text", text: `[Content of type ${String(type)}]` };
 }
 
 function withOutput(parts: readonly Part[], { toolCallId, output }: Fields): Part[] {
