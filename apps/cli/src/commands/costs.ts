@@ -10,6 +10,7 @@ import {
   type ListOptions,
   listSessions,
   nothingBilled,
+  runsBelow,
   type Session,
   type SessionStats,
   type Settings,
@@ -17,7 +18,7 @@ import {
   subAgentsOf,
   type UsageTotals,
 } from "@espalier/engine";
-import { copiedRows } from "@espalier/engine/reading";
+import { billOfRows, copiedRows } from "@espalier/engine/reading";
 import { Tree } from "@espalier/session-tree";
 import { PRICES_DATE } from "@espalier/summarizer";
 import { type AddCommand, sessionCommand } from "../command.ts";
@@ -48,13 +49,12 @@ interface Origin {
   copied: UsageTotals | null;
 }
 
-/** @param billOf calls on the path of an entry */
-function originOf({ header, tree }: Session, billOf: (entryId: string) => UsageTotals): Origin | undefined {
-  const { kind, sessionId, entryId } = header?.parent ?? {};
+function originOf({ header, tree }: Session, prices: Settings["prices"]): Origin | undefined {
+  const { kind, sessionId } = header?.parent ?? {};
   if (kind !== "fork" || sessionId === undefined) return undefined;
-  const { size } = copiedRows(tree);
-  if (size === 0 || !entryId) return { sessionId, sharedEntries: null, copied: null };
-  return { sessionId, sharedEntries: size, copied: billOf(entryId) };
+  const rows = copiedRows(tree);
+  if (rows.size === 0) return { sessionId, sharedEntries: null, copied: null };
+  return { sessionId, sharedEntries: rows.size, copied: billOfRows(tree, rows, prices) };
 }
 
 /** Returns a bill without the calls that a fork copied. Its cost stays if the agent recorded it (not `isSum`). */
@@ -65,8 +65,7 @@ function withoutCopied(total: UsageTotals, copied: UsageTotals, isSum: boolean):
   return isSum ? own : { ...own, cost, estimated, unpriced };
 }
 
-interface SubAgentCost<Cost> {
-  listing: Pick<ListedSession, "id" | "ref" | "importedFrom">;
+interface SubAgentCost<Cost> extends Pick<ListedSession, "id" | "ref" | "importedFrom"> {
   cost: Cost;
 }
 
@@ -78,20 +77,19 @@ export async function subAgentCosts<Cost>(
 ): Promise<SubAgentCost<Cost>[]> {
   const runs: SubAgentCost<Cost>[] = [];
   for await (const { listing, tree } of subAgentsOf(session, { ...storeOf(shell), ...tellSkipped(shell) }))
-    runs.push({ listing, cost: costOf(tree) });
+    runs.push({ ...listing, cost: costOf(tree) });
   return runs;
 }
 
 /** Returns whether Claude Code's own figure for a session includes this sub-agent, which was imported from it. */
-const isOfClaudeCode = ({ listing }: SubAgentCost<unknown>): boolean =>
-  listing.importedFrom === "claude-code";
+const isOfClaudeCode = ({ importedFrom }: SubAgentCost<unknown>): boolean => importedFrom === "claude-code";
 
 /**
  * Returns the cost of a session with its sub-agents. A cost that Claude Code recorded includes the sub-agents that were
  * imported from it, so only their calls and tokens are added.
  */
 function billWithRuns(
-  { total, recordedCost }: Pick<SessionStats, "total" | "recordedCost">,
+  { total, recordedCost }: OwnStats,
   runs: readonly SubAgentCost<UsageTotals>[],
 ): UsageTotals {
   const free = { cost: 0, estimated: 0, unpriced: 0 };
@@ -106,31 +104,22 @@ function billWithRuns(
 export async function costsOf(shell: Shell, place: Pick<ListOptions, "folder" | "store">) {
   const { prices } = (await currentSettings(shell)).values;
   const store = place.store ?? storeInUse(shell);
-  const all: { listing: ListedSession; stats: Pick<SessionStats, "total" | "recordedCost"> }[] = [];
+  const all: (ListedSession & SubAgentCost<UsageTotals> & OwnStats)[] = [];
   for await (const listing of listSessions({ ...place, ...tellSkipped(shell), subAgents: true })) {
-    const stats = await withLog(store, { file: listing.ref }, async (log) =>
+    const own = await withLog(store, { file: listing.ref }, async (log) =>
       ownStats(new Tree(await log.load()), prices),
     );
-    all.push({ listing, stats });
+    all.push({ ...listing, ...own, cost: own.total });
   }
-  const whole = ({ listing: { id }, stats }: (typeof all)[number], seen: readonly string[]): UsageTotals => {
-    const runs = all.filter(
-      ({ listing: { id: run, parent } }) =>
-        parent?.kind === "subagent" && parent.sessionId === id && !seen.includes(run),
-    );
-    const costs = runs.map((run) => ({ ...run, cost: whole(run, [...seen, run.listing.id]) }));
-    return billWithRuns(stats, costs);
-  };
-  return new Map(all.map((one) => [one.listing.ref, whole(one, [one.listing.id])]));
+  return new Map(all.map((one) => [one.ref, billWithRuns(one, [...runsBelow(one.id, all)])]));
 }
 
+type OwnStats = Pick<SessionStats, "total" | "recordedCost">;
+
 /** Returns the cost of a session without the calls that it copied as a fork. */
-function ownStats(tree: Tree, prices: Settings["prices"]): Pick<SessionStats, "total" | "recordedCost"> {
-  const stats = statsOf(tree, undefined, prices);
-  const { total, recordedCost } = stats;
-  const entryId = tree.header?.parent?.entryId;
-  if (copiedRows(tree).size === 0 || !entryId) return stats;
-  const { path: copied } = statsOf(tree, entryId, prices);
+function ownStats(tree: Tree, prices: Settings["prices"]): OwnStats {
+  const { total, recordedCost } = statsOf(tree, undefined, prices);
+  const copied = billOfRows(tree, copiedRows(tree), prices);
   return { total: withoutCopied(total, copied, recordedCost === null), recordedCost };
 }
 
@@ -371,13 +360,13 @@ cost of a session with its sub-agents; that figure is used.`,
       const { breaks } = ledger;
       const runs = await subAgentCosts(session, shell, (tree) => statsOf(tree, undefined, prices).total);
       const whole = billWithRuns(figures, runs);
-      const origin = originOf(session, (entryId) => statsOf(session, entryId, prices).path);
+      const origin = originOf(session, prices);
       return {
         value: {
           ...statsValue(figures),
           forkOf: origin && { ...origin, copied: origin.copied && apart(origin.copied) },
           cache: { breaks: breaks.length, tokens: tokensOf(breaks), lost: knownCost(ledger).lost },
-          subAgents: runs.map(({ listing: { id, ref: file }, cost }) => ({ id, file, ...apart(cost) })),
+          subAgents: runs.map(({ id, ref: file, cost }) => ({ id, file, ...apart(cost) })),
           withSubAgents: apart(whole),
         },
         lines: viewStats(figures, ledger, { runs, whole, origin }, shell, session.tree),
@@ -408,7 +397,7 @@ the program); they are inferred from the sizes and times that the provider and t
             Object.entries(byCause).map(([cause, sum]) => [cause, { ...sum, cost: sum.cost || null }]),
           ),
           requests: calls,
-          subAgents: runs.map(({ listing: { id, ref: file }, cost }) => ({ id, file, ...knownCost(cost) })),
+          subAgents: runs.map(({ id, ref: file, cost }) => ({ id, file, ...knownCost(cost) })),
         },
         lines: viewCache(session, ledger, runs, shell),
       };

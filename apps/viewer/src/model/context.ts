@@ -5,7 +5,7 @@ import {
   TURN_PREFIX_SUMMARIZATION_PROMPT,
   UPDATE_SUMMARIZATION_PROMPT,
 } from "@espalier/compaction";
-import { forecastNavigation } from "@espalier/engine/reading";
+import { amount, costOf, forecastNavigation } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type CompactionEntry,
@@ -18,6 +18,7 @@ import {
   fieldText,
   IMAGE_TOKENS,
   isPicture,
+  isRecord,
   movingRow,
   pathRows,
   pathWindowAt,
@@ -26,7 +27,7 @@ import {
   type Tree,
 } from "@espalier/session-tree";
 import { contextWindowOf } from "@espalier/summarizer";
-import { billOf, oneLine, textOfEntry } from "./entry-gist.ts";
+import { oneLine, textOfEntry } from "./entry-gist.ts";
 import { continued, longWork } from "./long-work.ts";
 
 /** One message that the model reads. */
@@ -254,7 +255,7 @@ export function compactionAt(tree: Tree, row: number) {
   const before = spanBefore(tree, row);
   const keptFrom = before.rows.findIndex((at) => tree.idAt(at) === entry.firstKeptEntryId);
   const cut = keptFrom < 0 ? before.rows.length : keptFrom;
-  const bill = billOf(entry);
+  const { usage } = entry;
   return {
     row,
     id: entry.id,
@@ -279,11 +280,11 @@ export function compactionAt(tree: Tree, row: number) {
      */
     prompts: promptsOf(entry, before.previousRow >= 0),
     /** US dollars; null if the cost is 0 or not recorded. */
-    cost: bill?.cost || null,
+    cost: costOf(usage) || null,
     /** Effect on the provider's prompt cache. */
     cache: forecastNavigation(tree, tree.index.parent(row), row),
     /** Billed tokens of the summary; null if nothing was billed. */
-    usage: bill ? { input: bill.input, output: bill.output } : null,
+    usage: isRecord(usage) ? { input: amount(usage.input), output: amount(usage.output) } : null,
     /** Recorded details; other programs record fewer than the engine, or none. */
     details: detailsOf(entry),
   };

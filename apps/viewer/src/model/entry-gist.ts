@@ -1,4 +1,4 @@
-import { addBill, nothingBilled, type UsageTotals } from "@espalier/engine/reading";
+import { costOf, usageOf } from "@espalier/engine/reading";
 import { jsonText } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,
@@ -15,7 +15,6 @@ import {
   plainLine,
   type Tree,
   toolCalls,
-  type Usage,
 } from "@espalier/session-tree";
 
 /**
@@ -40,7 +39,7 @@ export function gistAt(tree: Tree, row: number) {
     /** Estimated tokens of the entry for the model, characters / 4; 0 if the model reads nothing of it. */
     tokens: estimateTotal(messagesOf(entry)),
     /** US dollars that a provider billed for the entry; 0 if unknown. */
-    cost: billOf(entry)?.cost ?? 0,
+    cost: costOf(usageOf(entry)),
     timestamp: entry.timestamp,
     /** True for a result, an answer or a shell command that failed or was aborted. */
     failed: isFailed(said),
@@ -97,16 +96,6 @@ const LOOKED_AT = 4_000;
 /** Returns one line of at most `length` code points (default: 200), without control characters. */
 export function oneLine(text: string, length = LENGTH): string {
   return cutLine(plainLine(text.slice(0, LOOKED_AT)), length);
-}
-
-/** Returns the usage that a provider billed for an entry of any kind; undefined if none is recorded. */
-export function billOf(entry: Entry): UsageTotals | undefined {
-  const { usage, message: said } = entry as { usage?: unknown; message?: { usage?: unknown } | null };
-  const found = usage ?? said?.usage;
-  if (typeof found !== "object" || found === null) return undefined;
-  const bill = nothingBilled();
-  addBill(bill, found as Usage);
-  return bill;
 }
 
 /**

@@ -156,6 +156,16 @@ export function copiedRows(tree: Tree): ReadonlySet<number> {
   return new Set(pathRows(tree, tree.row(entryId)));
 }
 
+/** Sums up the calls that the entries of some rows bill. */
+export function billOfRows(tree: Tree, rows: Iterable<number>, prices?: OwnPrices): UsageTotals {
+  const total = nothingBilled();
+  for (const row of rows) {
+    const call = billedCallAt(tree, row);
+    if (call) addBill(total, call.usage, call, prices);
+  }
+  return total;
+}
+
 /** Returns the price of a call in US dollars from its bill; 0 when the bill records none. */
 export const costOf = (usage: Usage | undefined): number => amount(usage?.cost?.total);
 
@@ -168,11 +178,17 @@ export function billedCallAt(tree: Tree, row: number): BilledCall | undefined {
   const entry = tree.entryAt(row);
   // A damaged log may have an entry twice: it is counted as one call.
   if (tree.index.rowOf(entry.id) !== row) return undefined;
-  const bill = isMessage(entry, "assistant") ? entry.message : (entry as Billed);
-  const { usage } = bill;
-  if (!isRecord(usage) || (usageTokens(usage) === 0 && costOf(usage) === 0)) return undefined;
-  return { kind: kindOfWork(entry), ...modelOf(entry, bill), usage };
+  const usage = usageOf(entry);
+  return usage && { kind: kindOfWork(entry), ...modelOf(entry), usage };
 }
+
+/** Returns the usage that an entry bills; undefined when it bills none. */
+export function usageOf(entry: Entry): Usage | undefined {
+  const { usage } = billIn(entry);
+  return isRecord(usage) && (usageTokens(usage) > 0 || costOf(usage) > 0) ? usage : undefined;
+}
+
+const billIn = (entry: Entry): Billed => (isMessage(entry, "assistant") ? entry.message : (entry as Billed));
 
 /** An answer for which a provider counted tokens. */
 export interface CountedCall {
@@ -273,7 +289,8 @@ function kindOfWork(entry: Entry): string {
 }
 
 /** Returns the model of a bill. Answers and bills name it themselves; summaries name it in their details. */
-function modelOf(entry: Entry, bill: Billed): Pick<BilledCall, "provider" | "model"> {
+function modelOf(entry: Entry): Pick<BilledCall, "provider" | "model"> {
+  const bill = billIn(entry);
   if (entry.type === "message" || entry.type === "usage")
     return { provider: text(bill.provider), model: text(bill.model) };
   const { model, source, settings } = (bill.details ?? {}) as Partial<CompactionDetails>;

@@ -7,7 +7,7 @@ import {
   type Tree,
 } from "@espalier/session-tree";
 import { collectFileOps, type FileTool } from "@espalier/summarizer";
-import { addBill, billedCallAt, nothingBilled, type OwnPrices } from "./bills.ts";
+import { billOfRows, type OwnPrices } from "./bills.ts";
 
 /** The part of a branch below its deepest common entry with another one. */
 export interface BranchSide {
@@ -69,11 +69,7 @@ function sideOf(
 ): BranchSide {
   const rows = pathRows(tree, leafRow, ancestor);
   const messages = rows.flatMap((row) => messagesOf(tree.entryAt(row)));
-  const bill = nothingBilled();
-  for (const row of rows) {
-    const call = billedCallAt(tree, row);
-    if (call) addBill(bill, call.usage, call, prices);
-  }
+  const bill = billOfRows(tree, rows, prices);
   const { read, written, edited } = collectFileOps(messages, tools);
   return {
     leafId: leafRow < 0 ? null : tree.idAt(leafRow),

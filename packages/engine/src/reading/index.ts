@@ -9,12 +9,16 @@ export {
 export type { RecordedCost } from "./bills.ts";
 export {
   addBill,
+  amount,
   type BilledCall,
   billedCallAt,
+  billOfRows,
   copiedRows,
+  costOf,
   nothingBilled,
   recordedCost,
   type UsageTotals,
+  usageOf,
 } from "./bills.ts";
 export type { CacheChange } from "./cache-forecast.ts";
 export {

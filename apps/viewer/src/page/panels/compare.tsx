@@ -5,7 +5,7 @@ import type { BranchEnd } from "../../model/tree-reader.ts";
 import { useViewer } from "../app/viewer.ts";
 import { useAnswer } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
-import { formatDollars, formatMany, formatTime, formatTokens } from "../text/numbers.ts";
+import { formatBill, formatMany, formatTime, formatTokens } from "../text/numbers.ts";
 import { Conversation } from "./conversation.tsx";
 
 /**
@@ -174,7 +174,7 @@ function Side({ title, side, rows }: SideProps) {
         <p class="quiet">
           {formatMany(entryIds.length, "entry", "entries")} since they parted ·{" "}
           {formatMany(messages, "message")}, {formatTokens(tokens)} tokens{" "}
-          {cost ? `· ${estimated > 0 ? "≈ " : ""}${formatDollars(cost)}` : ""}
+          {cost ? `· ${formatBill({ cost, estimated })}` : ""}
         </p>
         {files.length > 0 && (
           <details class="quiet">

@@ -1,3 +1,4 @@
+import { costOf, usageOf } from "@espalier/engine/reading";
 import { jsonText } from "@espalier/jsonl-stream";
 import {
   branchSummary,
@@ -13,7 +14,7 @@ import {
 } from "@espalier/session-tree";
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { billOf, saidIn } from "../../model/entry-gist.ts";
+import { saidIn } from "../../model/entry-gist.ts";
 import { ROW_KINDS, type RowKind } from "../../model/outline.ts";
 import { type Order, useViewer } from "../app/viewer.ts";
 import { type FoundResult, MessageView } from "../entry/message-view.tsx";
@@ -187,7 +188,7 @@ function EntryCard(props: EntryCardProps) {
   // A compaction replaces it, or an edit leaves it out.
   const [isHidden, isLeftOut] = [session.isHidden(row), session.leftOut.has(row)];
   const said = saidIn(entry);
-  const cost = billOf(entry)?.cost ?? 0;
+  const cost = costOf(usageOf(entry));
   const model = said?.role === "assistant" ? said.model : undefined;
   const classes = ["entry", `kind-${kind === "?" ? "unknown" : kind}`];
   if (isSelected) classes.push("selected");

@@ -5,7 +5,7 @@ import { formatAddress } from "../app/address.ts";
 import { useViewer } from "../app/viewer.ts";
 import { useAnswer } from "../source/observe.ts";
 import { ask } from "../source/page-source.ts";
-import { formatDollars, formatMany, formatTime, formatTokens } from "../text/numbers.ts";
+import { formatBill, formatDollars, formatMany, formatTime, formatTokens } from "../text/numbers.ts";
 
 /** Panel of usage and cost of the session over time, and of its sub-agents. */
 export function UsagePanel() {
@@ -95,7 +95,7 @@ const UNKNOWN = "not known";
 
 /** Formats a cost: `$1.20`, `≈ $1.20` if a part is estimated, or the text for an unknown cost. */
 const costText = ({ cost, estimated }: Pick<UsageTotals, "cost" | "estimated">): string =>
-  cost === 0 ? UNKNOWN : `${estimated > 0 ? "≈ " : ""}${formatDollars(cost)}`;
+  cost === 0 ? UNKNOWN : formatBill({ cost, estimated });
 
 interface BillsProps {
   title: string;
@@ -116,10 +116,7 @@ function Bills({ title, bills }: BillsProps) {
             <th scope="row">{href === undefined ? name : <a href={href}>{name}</a>}</th>
             <td>{formatMany(calls, "call")}</td>
             <td>{formatTokens(totalTokens)} tokens</td>
-            <td>
-              {estimated > 0 ? "≈ " : ""}
-              {formatDollars(cost)}
-            </td>
+            <td>{formatBill({ cost, estimated })}</td>
           </tr>
         ))}
       </tbody>

@@ -21,6 +21,10 @@ export function formatDollars(dollars: number): string {
   return dollars < 1 ? `$${dollars.toFixed(4)}` : `$${cents.format(dollars)}`;
 }
 
+/** Formats a cost like {@link formatDollars}, with `≈` if a part of it is estimated. */
+export const formatBill = ({ cost, estimated }: { cost: number; estimated: number }): string =>
+  `${estimated > 0 ? "≈ " : ""}${formatDollars(cost)}`;
+
 /** Formats a time in the reader's locale; empty for an invalid time. */
 export function formatTime(timestamp: string | number): string {
   const time = new Date(timestamp);
