@@ -6,12 +6,12 @@ import {
   type Entry,
   message,
   type NewEntry,
-  type SessionHeader,
   type SessionLog,
   type SessionStore,
   SessionTree,
 } from "@espalier/session-tree";
 import { fileStore, type Processes, systemProcesses } from "@espalier/session-tree/node";
+import { testHeader } from "@espalier/session-tree/testing";
 
 /** The store of files, and seven that each omit one part of the protocol. */
 export const storeNames = [
@@ -234,32 +234,17 @@ export const openTree = async (
 export const note = (data?: unknown): NewEntry =>
   custom.of({ customType: "trial", ...(data === undefined ? {} : { data }) });
 
-const timestamp = "2026-01-01T00:00:00.000Z";
-
-/** The line of an entry, the same each time. */
-export const noteLine = (id: string, parentId: string | null = null, data = ""): string =>
-  JSON.stringify({ type: "custom", id, parentId, timestamp, customType: "trial", data });
-
-/** A header for a session of a trial. */
-export const headerOf = (id: string): SessionHeader => ({
-  type: "session",
-  version: 3,
-  id,
-  timestamp,
-  cwd: "/garden",
-});
-
 const bytesOf = (lines: readonly object[]): Buffer =>
   Buffer.from(lines.map((line) => `${formatLine(line)}\n`).join(""));
 
-const { version: _, ...oldHeader } = headerOf("trial");
+const { version: _, ...oldHeader } = testHeader("trial");
 
 /** A session of the first format, whose entries have no ids. */
 export const oldLines: readonly object[] = [
   oldHeader,
   ...["one", "two"].map((content) => ({
     type: "message",
-    timestamp,
+    timestamp: oldHeader.timestamp,
     message: { role: "user", content, timestamp: 1 },
   })),
 ];
@@ -281,7 +266,7 @@ export function chainOf(count: number): Entry[] {
 
 /** The bytes of a session with these entries. */
 export const sessionBytes = (entries: readonly Entry[], id = "trial"): Buffer =>
-  bytesOf([headerOf(id), ...entries]);
+  bytesOf([testHeader(id), ...entries]);
 
 /** Writes a session to a file. */
 export function writeSession(path: string, entries: readonly Entry[] = []): string {

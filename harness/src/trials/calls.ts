@@ -11,9 +11,10 @@ import {
   type SessionStore,
   type SessionTree,
 } from "@espalier/session-tree";
+import { testHeader } from "@espalier/session-tree/testing";
 import { type Findings, type Harness, type HarnessOptions, SeededRandom } from "../harness.ts";
 import { digestOfContext } from "../judge.ts";
-import { headerOf, note, oldSession, openTree, passingCalls, storeNamed } from "../stores.ts";
+import { note, oldSession, openTree, passingCalls, storeNamed } from "../stores.ts";
 
 /** Acts of the scenario. */
 const ACTS = 50;
@@ -91,7 +92,9 @@ async function scenario(
   };
   if (format === "v1") writeFileSync(file, oldSession, { mode: 0o600 });
   else
-    await (await atFirstSuccess(() => store.create(headerOf("s1"), [], file), codeOf))?.close().catch(codeOf);
+    await (await atFirstSuccess(() => store.create(testHeader("s1"), [], file), codeOf))
+      ?.close()
+      .catch(codeOf);
   // As `openSession` does: held for as long as it is open.
   const lease = await atFirstSuccess(() => store.lease({ file }), codeOf);
   let session = await openAgain(store, file, codeOf);
@@ -155,7 +158,7 @@ async function byIds(folder: string, faulty: FaultyCalls, findings: Findings, na
     return typeof first === "string" ? acting(act) : first;
   };
   const make = (id: string) => async () => {
-    const log = await store.create({ ...headerOf(id), timestamp: new Date().toISOString() });
+    const log = await store.create({ ...testHeader(id), timestamp: new Date().toISOString() });
     await log.close();
     return { id };
   };

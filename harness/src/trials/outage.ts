@@ -3,9 +3,9 @@ import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { fileStore } from "@espalier/session-tree/node";
+import { testHeader } from "@espalier/session-tree/testing";
 import { Child, type Findings, type Harness, type HarnessOptions, SeededRandom } from "../harness.ts";
 import { type Acknowledged, judgeAcknowledged, judgeAfterOutage, judgeFiles } from "../judge.ts";
-import { headerOf } from "../stores.ts";
 
 /** Outages of one session before the next begins. */
 const CUTS_A_SESSION = 5;
@@ -46,7 +46,7 @@ async function cutAgainAndAgain(disk: LoopDisk, options: HarnessOptions, finding
       if (file !== "") rmSync(file);
       file = join(disk.folder, `session${round}.jsonl`);
       acked = [];
-      await (await store.create(headerOf(`s${round}`), [], file)).close();
+      await (await store.create(testHeader(`s${round}`), [], file)).close();
     }
     const when = `Cut ${round}`;
     // Its calls fail once the power is gone.

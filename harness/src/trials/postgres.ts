@@ -1,4 +1,5 @@
 import { setTimeout } from "node:timers/promises";
+import { testHeader, testLine } from "@espalier/session-tree/testing";
 import {
   migratePostgres,
   openPostgresStore,
@@ -7,7 +8,6 @@ import {
 } from "@espalier/store-postgres";
 import { type PrivateServer, serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
 import { Child, type Findings, type Harness, type HarnessOptions, SeededRandom, say } from "../harness.ts";
-import { headerOf, noteLine } from "../stores.ts";
 
 const WRITERS = 8;
 
@@ -40,7 +40,7 @@ export const postgres: Harness = {
     say("ready");
     for (let n = Number(from); n < Number(count); n += 1) {
       const parentId = n === 0 ? null : `${name}-${n - 1}`;
-      await log.append([noteLine(`${name}-${n}`, parentId, "x".repeat(200 + ((n * 7919) % 2_000)))]);
+      await log.append([testLine(`${name}-${n}`, parentId, "x".repeat(200 + ((n * 7919) % 2_000)))]);
       say(n);
     }
     await store.close();
@@ -55,7 +55,7 @@ async function crashes(
   findings: Findings,
 ): Promise<void> {
   const { seed, isShort, count } = options;
-  const { ref } = await store.create(headerOf("crashes"));
+  const { ref } = await store.create(testHeader("crashes"));
   const random = new SeededRandom(seed);
   const total = count ?? (isShort ? 4 : 100);
   const acked = { a: -1, b: -1 };
@@ -113,7 +113,7 @@ async function manyWriters(
   for (const isShared of [true, false]) {
     const refs: string[] = [];
     for (let writer = 0; writer < (isShared ? 1 : WRITERS); writer += 1)
-      refs.push((await store.create(headerOf(`${isShared ? "shared" : "own"}-${writer}`))).ref);
+      refs.push((await store.create(testHeader(`${isShared ? "shared" : "own"}-${writer}`))).ref);
     const began = performance.now();
     const children = Array.from({ length: WRITERS }, (_, writer) => {
       const ref = refs[isShared ? 0 : writer]!;

@@ -3,9 +3,10 @@ import { join } from "node:path";
 import type { FileCalls } from "@espalier/jsonl-stream/node";
 import { message, SessionTree } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
+import { testHeader } from "@espalier/session-tree/testing";
 import { type Harness, SeededRandom } from "../harness.ts";
 import { judgeAfterOutage } from "../judge.ts";
-import { headerOf, note, passingCalls } from "../stores.ts";
+import { note, passingCalls } from "../stores.ts";
 
 /** The power fails at a random call of a simulated disk. Data without a sync can be whole, a part, NUL bytes, or lost. */
 export const power: Harness = {
@@ -24,7 +25,7 @@ export const power: Harness = {
       try {
         const store = fileStore({ home: before, calls: disk.calls });
         const file = join(before, "s.jsonl");
-        const session = await SessionTree.open(await store.create(headerOf("s1"), [], file));
+        const session = await SessionTree.open(await store.create(testHeader("s1"), [], file));
         isCreated = true;
         await Promise.all([write(session, random, durable), write(session, random, durable)]);
       } catch (error) {

@@ -1,7 +1,8 @@
 import { bytesView, EspalierError, scanLines } from "@espalier/jsonl-stream";
 import { readLineParts, type SessionStore } from "@espalier/session-tree";
+import { testLine } from "@espalier/session-tree/testing";
 import type { Findings, Harness, HarnessOptions } from "../harness.ts";
-import { noteLine, oldSession, type StoreName, sessionBytes, storeNamed } from "../stores.ts";
+import { oldSession, type StoreName, sessionBytes, storeNamed } from "../stores.ts";
 import { alone, FOLDER, type Machine, Moment, type Script } from "./schedule/machine.ts";
 import { type Bounds, type End, searchSchedules } from "./schedule/search.ts";
 import { scheduleStatements } from "./schedule/statements.ts";
@@ -97,7 +98,7 @@ async function goesOn(work: Machine): Promise<string[]> {
   const store = storeNamed("file", FOLDER, work);
   try {
     const log = await store.open({ file: FILE }, "write");
-    const from = (await log.append([noteLine("last")])).offset;
+    const from = (await log.append([testLine("last")])).offset;
     await log.close();
     const lease = await store.lease({ file: FILE });
     await lease.release();
@@ -191,7 +192,7 @@ async function appended(
   for (let attempt = 1; ; attempt += 1) {
     const log = await store.open({ file: FILE }, "write");
     try {
-      await log.append([noteLine(id, null, "x".repeat(size))]);
+      await log.append([testLine(id, null, "x".repeat(size))]);
       acknowledge(id);
       await log.close();
       return;

@@ -1,6 +1,7 @@
 import { setTimeout } from "node:timers/promises";
 import { EspalierError, formatLine } from "@espalier/jsonl-stream";
 import type { SessionStore } from "@espalier/session-tree";
+import { testHeader, testLine } from "@espalier/session-tree/testing";
 import {
   type Connection,
   type Database,
@@ -13,7 +14,7 @@ import {
 } from "@espalier/store-postgres";
 import { serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
 import type { Findings } from "../../harness.ts";
-import { headerOf, noteLine, oldLines } from "../../stores.ts";
+import { oldLines } from "../../stores.ts";
 
 /** Steps of a client: its statement, its death before it, or a statement whose answer is lost. */
 type Act = "step" | "die" | "unanswered";
@@ -142,7 +143,7 @@ interface Scenario {
 let entries = 0;
 const appending = (ref: string) => async (client: Client) => {
   const id = `entry${entries++}`;
-  const line = noteLine(id);
+  const line = testLine(id);
   for (let attempt = 1; ; attempt += 1) {
     const log = await client.store.open({ file: ref }, "write");
     try {
@@ -163,9 +164,9 @@ const holding = (ref: string) => async (client: Client) => {
 };
 
 const SCENARIOS: readonly Scenario[] = [
-  { name: "append", lines: [headerOf("trial")], script: appending },
+  { name: "append", lines: [testHeader("trial")], script: appending },
   { name: "upgrade", lines: oldLines, script: appending },
-  { name: "lease", lines: [headerOf("trial")], script: holding },
+  { name: "lease", lines: [testHeader("trial")], script: holding },
 ];
 
 /** Bounds of a search: switches away from a client that could continue, and deaths and lost answers together. */
