@@ -223,7 +223,6 @@ const CHUNK = 1 << 20;
  * @typedef {object} SessionFile
  * @property {string} path
  * @property {number} entries
- * @property {number} bytes
  * @property {string} leaf id of the newest entry
  * @property {{ at: number, id: string }[]} landmarks one entry in a thousand, branches that were left included
  */
@@ -236,29 +235,25 @@ export function sessionFile(folder, recipe) {
   const factsPath = `${path}.facts`;
   if (existsSync(factsPath)) return JSON.parse(readFileSync(factsPath, "utf8"));
   const session = new SessionLines(recipe);
-  const bytes = writeLines(`${path}.${process.pid}.part`, session.lines());
+  writeLines(`${path}.${process.pid}.part`, session.lines());
   renameSync(`${path}.${process.pid}.part`, path);
-  const facts = { path, entries: session.entries, bytes, leaf: session.leaf, landmarks: session.landmarks };
+  const facts = { path, entries: session.entries, leaf: session.leaf, landmarks: session.landmarks };
   writeFileSync(factsPath, JSON.stringify(facts));
   return facts;
 }
 
-/** Writes lines in pieces of a megabyte; returns the number of bytes. */
+/** Writes lines in pieces of a megabyte. */
 export function writeLines(path, lines) {
   const fd = openSync(path, "w");
-  let bytes = 0;
   let text = "";
-  const write = () => {
-    bytes += writeSync(fd, text);
-    text = "";
-  };
   for (const line of lines) {
     text += `${line}\n`;
-    if (text.length > CHUNK) write();
+    if (text.length <= CHUNK) continue;
+    writeSync(fd, text);
+    text = "";
   }
-  write();
+  writeSync(fd, text);
   closeSync(fd);
-  return bytes;
 }
 
 const WORDS =
