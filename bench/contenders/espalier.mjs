@@ -72,7 +72,7 @@ export const tasks = {
   /** Explains each break of the prompt cache over a whole session. */
   cache: ({ path }) =>
     using(openToRead(path), async ({ tree }) => {
-      const { cacheLedger } = await loadEngine();
+      const { cacheLedger } = await import("../.work/engineReading.mjs");
       const { ms, result } = await timed(() => cacheLedger(tree));
       return { ms, calls: result.calls.length, breaks: result.breaks.length };
     }),

@@ -1,4 +1,4 @@
-import type { ReadableSession } from "@espalier/engine";
+import type { ReadableSession } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { labelsInForce, type Tree } from "@espalier/session-tree";
 import { CommandError, nearest, nearestId, SHORTEST_BEGINNING } from "./failure.ts";

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { cacheLedger, compareBranches, openSession, statsOf } from "@espalier/engine";
+import { openSession } from "@espalier/engine";
+import { cacheLedger, compareBranches, statsOf } from "@espalier/engine/reading";
 import { htmlOf } from "@espalier/viewer";
 import { describe, expect, test } from "vitest";
 import { ATTACKS, writeAttackSession } from "./attack-session.ts";

@@ -1,4 +1,5 @@
-import { cacheLedger, forecastAct } from "@espalier/engine";
+import { forecastAct } from "@espalier/engine";
+import { cacheLedger } from "@espalier/engine/reading";
 import { isMessage } from "@espalier/session-tree";
 import { type ReceivedRequest, type ReplyBlock, textReply } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";

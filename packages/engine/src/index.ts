@@ -50,35 +50,8 @@ export {
   providerNamed,
   resolveSummarizer,
 } from "./providers/named.ts";
-export type { OwnPrices } from "./reading/bills.ts";
-export type { CacheCall, CacheLedgerOptions } from "./reading/cache-ledger.ts";
-export {
-  type ArchivedRows,
-  archivedRows,
-  type BranchComparison,
-  type BranchSide,
-  billedCallAt,
-  CACHE_CAUSES,
-  CACHE_LIFE_MS,
-  CACHE_REASONS,
-  type CacheCause,
-  type CacheForecast,
-  type CacheLedger,
-  type CompactionStats,
-  cacheLedger,
-  compareBranches,
-  forecastNavigation,
-  type HistoryHit,
-  historyOf,
-  isArchived,
-  nothingBilled,
-  type ReadableSession,
-  rowsHidden,
-  type SessionStats,
-  statsOf,
-  type UsageTotals,
-} from "./reading/index.ts";
-export type { HistoryRequest } from "./reading/statistics.ts";
+// The origins name this door.
+export { statsOf } from "./reading/statistics.ts";
 export { type Diagnosis, diagnose, othersMayRead } from "./repair/diagnose.ts";
 export {
   type LostBytes,

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { type CacheCause, cacheLedger, type Session } from "@espalier/engine";
+import type { Session } from "@espalier/engine";
+import { type CacheCause, cacheLedger } from "@espalier/engine/reading";
 import { bytesView } from "@espalier/jsonl-stream";
 import {
   type AssistantMessage,

@@ -1,14 +1,8 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import {
-  archivedRows,
-  createSession,
-  isArchived,
-  openSession,
-  rowsHidden,
-  type Session,
-} from "@espalier/engine";
+import { createSession, openSession, type Session } from "@espalier/engine";
+import { archivedRows, isArchived, rowsHidden } from "@espalier/engine/reading";
 import {
   anthropicFormat,
   buildRequest,

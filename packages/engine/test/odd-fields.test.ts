@@ -1,16 +1,14 @@
 import { getHistoryContext, slidingWindowState } from "@espalier/compaction/policies";
 import {
-  compareBranches,
   diagnose,
-  historyOf,
   lastAct,
   openSession,
   POLICY_NAMES,
   runStateOf,
   type Session,
   searchSessions,
-  statsOf,
 } from "@espalier/engine";
+import { compareBranches, historyOf, statsOf } from "@espalier/engine/reading";
 import { anthropicFormat, buildRequest, memoryStore, type SessionStore } from "@espalier/session-tree";
 import fc from "fast-check";
 import { expect, test } from "vitest";

@@ -6,7 +6,6 @@ export {
   type CommittedCompaction,
   type CompactionRequest,
   type CreateOptions,
-  compareBranches,
   copySession,
   createSession,
   type Diagnosis,
@@ -17,7 +16,6 @@ export {
   type Extension,
   type ForkOptions,
   type ForkResult,
-  historyOf,
   type LastAct,
   type ListedSession,
   listSessions,
@@ -43,14 +41,13 @@ export {
   searchSessions,
   sentEntry,
   sessionPool,
-  statsOf,
   type Turn,
   type TurnCall,
   type TurnEvent,
   type TurnRequest,
   type UndoResult,
 } from "@espalier/engine";
-export { type CacheLedger, cacheLedger } from "@espalier/engine/reading";
+export { type CacheLedger, cacheLedger, compareBranches, historyOf, statsOf } from "@espalier/engine/reading";
 export { EspalierError, type EspalierErrorCode } from "@espalier/jsonl-stream";
 export {
   anthropicFormat,

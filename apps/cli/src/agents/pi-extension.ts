@@ -3,8 +3,6 @@
 import { existsSync } from "node:fs";
 import type { BeforeCompactEvent } from "@espalier/compaction";
 import {
-  type BranchSide,
-  compareBranches,
   diagnose,
   type EspalierApi,
   type ExtensionCommandContext,
@@ -20,6 +18,7 @@ import {
   type Session,
   sessionOptionsOf,
 } from "@espalier/engine";
+import { type BranchSide, compareBranches } from "@espalier/engine/reading";
 import { EspalierError, formatLine } from "@espalier/jsonl-stream";
 import { type BranchSummaryEntry, leaf, memoryStore } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";

@@ -1,5 +1,6 @@
 import type { Agent, AgentEvent } from "@espalier/agent";
-import { billedCallAt, type Session } from "@espalier/engine";
+import type { Session } from "@espalier/engine";
+import { billedCallAt } from "@espalier/engine/reading";
 import {
   type AssistantMessage,
   compaction,

@@ -9,7 +9,6 @@ import {
   type ForkResult,
   fillMessage,
   forecastAct,
-  forecastNavigation,
   hasSession,
   lastAct,
   type MergeOptions,
@@ -18,7 +17,7 @@ import {
   rulesOf,
   type Session,
 } from "@espalier/engine";
-import { cacheSentence } from "@espalier/engine/reading";
+import { cacheSentence, forecastNavigation } from "@espalier/engine/reading";
 import { nativeAgents } from "@espalier/interop";
 import { bytesView, EspalierError, parseLine, scanLines } from "@espalier/jsonl-stream";
 import {

@@ -1,14 +1,13 @@
 import { json } from "node:stream/consumers";
 import { type CompactionPlan, type CompactionPreparation, generateSummary } from "@espalier/compaction";
 import {
-  type CacheForecast,
   type CommittedCompaction,
   type CompactionRequest,
   POLICY_NAMES,
   type PolicyComparison,
   type PolicyName,
 } from "@espalier/engine";
-import { cacheSentence } from "@espalier/engine/reading";
+import { type CacheForecast, cacheSentence } from "@espalier/engine/reading";
 import { CHARS_PER_TOKEN, type ContextMessage, isRecord } from "@espalier/session-tree";
 import { type AddCommand, type Answer, command, sessionCommand } from "../command.ts";
 import { CommandError } from "../failure.ts";

@@ -1,5 +1,5 @@
-import { archivedRows, type HistoryHit, historyOf, type Session } from "@espalier/engine";
-import { addBill, nothingBilled } from "@espalier/engine/reading";
+import type { Session } from "@espalier/engine";
+import { addBill, archivedRows, type HistoryHit, historyOf, nothingBilled } from "@espalier/engine/reading";
 import { nativeFormats } from "@espalier/interop";
 import { jsonText } from "@espalier/jsonl-stream";
 import {

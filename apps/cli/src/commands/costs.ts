@@ -1,4 +1,14 @@
 import {
+  type ListedSession,
+  type ListOptions,
+  listSessions,
+  runsBelow,
+  type Session,
+  type Settings,
+  subAgentsOf,
+} from "@espalier/engine";
+import {
+  billOfRows,
   CACHE_CAUSES,
   CACHE_LIFE_MS,
   CACHE_REASONS,
@@ -6,19 +16,12 @@ import {
   type CacheLedger,
   type CompactionStats,
   cacheLedger,
-  type ListedSession,
-  type ListOptions,
-  listSessions,
+  copiedRows,
   nothingBilled,
-  runsBelow,
-  type Session,
   type SessionStats,
-  type Settings,
   statsOf,
-  subAgentsOf,
   type UsageTotals,
-} from "@espalier/engine";
-import { billOfRows, copiedRows } from "@espalier/engine/reading";
+} from "@espalier/engine/reading";
 import { Tree } from "@espalier/session-tree";
 import { PRICES_DATE } from "@espalier/summarizer";
 import { type AddCommand, sessionCommand } from "../command.ts";

@@ -8,15 +8,14 @@ import {
   type ListOptions,
   lastTimeOf,
   listSessions,
-  nothingBilled,
   othersMayRead,
   type RepairReport,
   repairSession,
   type SearchHit,
   type SearchOptions,
   searchSessions,
-  type UsageTotals,
 } from "@espalier/engine";
+import { nothingBilled, type UsageTotals } from "@espalier/engine/reading";
 import { agentNames } from "@espalier/interop";
 import { describeFound, foundSessions } from "@espalier/interop/node";
 import { EspalierError } from "@espalier/jsonl-stream";

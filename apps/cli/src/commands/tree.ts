@@ -1,13 +1,11 @@
 import { setTimeout } from "node:timers/promises";
+import { paced, type ReplayStep, type Session } from "@espalier/engine";
 import {
   archivedRows,
   type BranchComparison,
   type BranchSide,
   compareBranches,
-  paced,
-  type ReplayStep,
-  type Session,
-} from "@espalier/engine";
+} from "@espalier/engine/reading";
 import {
   branchSummary,
   type DrawOptions,

@@ -1,8 +1,6 @@
 // Separate from server.ts: the tools know no protocol.
 import { type Rule, rulesOn } from "@espalier/compaction";
 import {
-  type BranchSide,
-  compareBranches,
   type ListedSession,
   lastTimeOf,
   type OriginalEntry,
@@ -10,8 +8,8 @@ import {
   readEntries,
   recall,
   type SearchHit,
-  statsOf,
 } from "@espalier/engine";
+import { type BranchSide, compareBranches, statsOf } from "@espalier/engine/reading";
 import { agentNames, otherAgents } from "@espalier/interop";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {

@@ -2,12 +2,14 @@
 import { accessSync, constants } from "node:fs";
 import { isAbsolute } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { compareBranches, listSessions, searchSessions, statsOf } from "@espalier/engine";
+import { listSessions, searchSessions } from "@espalier/engine";
 import {
   type BilledCall,
   billedCallAt,
+  compareBranches,
   copiedRows,
   recordedCost,
+  statsOf,
   totalWithRecorded,
 } from "@espalier/engine/reading";
 import { describeFound, foundSessions } from "@espalier/interop/node";

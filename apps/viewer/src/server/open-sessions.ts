@@ -3,7 +3,6 @@ import { createHash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import {
   type ActOptions,
-  type CacheForecast,
   type LastAct,
   type ListedSession,
   type ListOptions,
@@ -17,7 +16,7 @@ import {
   type SearchHit,
   type Session,
 } from "@espalier/engine";
-import { SessionCache, type UsageTotals } from "@espalier/engine/reading";
+import { type CacheForecast, SessionCache, type UsageTotals } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { rowOfLeaf } from "@espalier/session-tree";
 import { type RowFinder, type TreeReader, treeReader } from "../model/tree-reader.ts";

@@ -6,7 +6,7 @@ export {
   type ReadableSession,
   rowsHidden,
 } from "@espalier/compaction/policies";
-export type { RecordedCost } from "./bills.ts";
+export type { OwnPrices, RecordedCost } from "./bills.ts";
 export {
   addBill,
   amount,
@@ -31,7 +31,9 @@ export {
 export {
   CACHE_REASONS,
   type CacheBreak,
+  type CacheCall,
   type CacheLedger,
+  type CacheLedgerOptions,
   CacheReader,
   cacheLedger,
 } from "./cache-ledger.ts";
@@ -41,6 +43,7 @@ export { CACHE_CAUSES, CACHE_LIFE_MS, type CacheCause, type RequestDifference } 
 export { SessionCache } from "./session-cache.ts";
 export {
   type CompactionStats,
+  type HistoryRequest,
   historyOf,
   type SessionStats,
   statsOf,

@@ -1,6 +1,6 @@
 import { rulesOn } from "@espalier/compaction";
-import { forecastNavigation, lastAct } from "@espalier/engine";
-import { cacheSentence } from "@espalier/engine/reading";
+import { lastAct } from "@espalier/engine";
+import { cacheSentence, forecastNavigation } from "@espalier/engine/reading";
 import { nativeAgents } from "@espalier/interop";
 import { jsonText } from "@espalier/jsonl-stream";
 import { message, messageText, pathOf, promptText } from "@espalier/session-tree";

@@ -1,6 +1,7 @@
 // Separate from open-terminal.ts: it is pure: an event in, the next state out.
 import type { CompactionPlan, CompactionPreparation } from "@espalier/compaction";
-import type { BranchComparison, BranchSide, ListedSession, SearchHit } from "@espalier/engine";
+import type { ListedSession, SearchHit } from "@espalier/engine";
+import type { BranchComparison, BranchSide } from "@espalier/engine/reading";
 import type { Change } from "../../commands/changes.ts";
 import { viewPlan } from "../../commands/compact.ts";
 import { previewEntry } from "../../entry-preview.ts";

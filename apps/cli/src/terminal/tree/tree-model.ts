@@ -1,4 +1,4 @@
-import { type ArchivedRows, archivedRows, rowsHidden } from "@espalier/engine";
+import { type ArchivedRows, archivedRows, rowsHidden } from "@espalier/engine/reading";
 import { type ByteView, viewOf } from "@espalier/jsonl-stream";
 import {
   branchSummary,
