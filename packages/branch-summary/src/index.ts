@@ -1,4 +1,3 @@
-export type { GenerateBranchSummaryOptions } from "./branch-summary.ts";
 export {
   BRANCH_SECTIONS,
   BRANCH_SUMMARY_PROMPT,

@@ -1,4 +1,3 @@
-export type { EntryRange, HistorySummaryOptions, OmittedEntries, SummaryOptions } from "./compact.ts";
 export {
   type CompactionDetails,
   type CompactionSummary,
@@ -12,7 +11,6 @@ export {
   TURN_PREFIX_SUMMARIZATION_PROMPT,
   UPDATE_SUMMARIZATION_PROMPT,
 } from "./compact.ts";
-export type { CompactionSpan, CutItem, Estimate, UserWords } from "./cut.ts";
 export {
   type CutPoint,
   currentSystemMessage,
@@ -35,15 +33,7 @@ export {
   sessionCompact,
   sessionCompactFailed,
 } from "./hooks.ts";
-export type {
-  CompactionPlan,
-  CompactionPreparation,
-  CompactionReason,
-  FittedPlan,
-  NothingToCompact,
-  PlanConditions,
-  Selection,
-} from "./plan.ts";
+export type { CompactionPlan, CompactionPreparation, CompactionReason, NothingToCompact } from "./plan.ts";
 export {
   contentEdit,
   coveredFiles,
@@ -54,14 +44,7 @@ export {
   shrinkEdits,
   withoutPicture,
 } from "./plan.ts";
-export type {
-  CompactionInTheMaking,
-  LearntWindows,
-  OffloadPlan,
-  Policy,
-  PolicyMoment,
-  PolicySituation,
-} from "./policy.ts";
+export type { OffloadPlan, Policy, PolicyMoment, PolicySituation } from "./policy.ts";
 export {
   effectiveWindow,
   isByteOverflow,
@@ -72,7 +55,6 @@ export {
   tokenBudget,
   trustedTokens,
 } from "./policy.ts";
-export type { FoundInMessage, RulesOnOptions } from "./rules.ts";
 export {
   findRulesOnce,
   foundIn,

@@ -77,7 +77,7 @@ export function transformHook<Value, Field extends string>(
  * Merge rules for the answers of several handlers, field by field. A field can have the rule `one`; a string also
  * `join`, and a boolean also `any`.
  */
-export type MergeRules<Answer> = {
+type MergeRules<Answer> = {
   readonly [Field in keyof Answer]-?: NonNullable<Answer[Field]> extends string
     ? Extract<MergeRule, "one" | "join">
     : NonNullable<Answer[Field]> extends boolean
@@ -86,7 +86,7 @@ export type MergeRules<Answer> = {
 };
 
 /** Fields of every answer to a decide hook, besides the hook's own. */
-export interface Cancellation {
+interface Cancellation {
   /** True to cancel the operation. One handler that answers true is enough. */
   cancel?: boolean;
   /** Reason, for the caller. */
@@ -204,7 +204,7 @@ export interface HandlerContext {
 }
 
 /** Event of a hook: the payload, or the draft of the value, with the hook's name as `type`. */
-export type EventOf<One, Name extends string = string> =
+type EventOf<One, Name extends string = string> =
   One extends TransformHook<infer Value, infer Field>
     ? { readonly type: Name } & { [Key in Field]: Draft<Value> }
     : One extends Hook<infer Payload, unknown>
@@ -215,7 +215,7 @@ export type EventOf<One, Name extends string = string> =
  * Answer to a hook. Undefined, null and `{}` all mean no opinion; in a transform hook, changes of the draft count all
  * the same. The answer to a notify hook is ignored.
  */
-export type AnswerTo<One> =
+type AnswerTo<One> =
   One extends TransformHook<infer Value, infer Field>
     ? // biome-ignore lint/suspicious/noConfusingVoidType: a handler without a return statement gives void.
       void | null | undefined | { [Key in Field]?: Value | Draft<Value> }

@@ -8,11 +8,4 @@ export {
   type Statement,
 } from "./database.ts";
 export { type MigrationReport, migrate } from "./migrate.ts";
-export {
-  type FollowedLine,
-  type FollowOptions,
-  migratePostgres,
-  openPostgresStore,
-  type PostgresStore,
-  postgresStore,
-} from "./postgres-store.ts";
+export { migratePostgres, openPostgresStore, type PostgresStore, postgresStore } from "./postgres-store.ts";

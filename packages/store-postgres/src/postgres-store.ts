@@ -178,7 +178,7 @@ export async function migratePostgres(
 }
 
 /** Options for following a session. */
-export interface FollowOptions {
+interface FollowOptions {
   /** Position of the first line; 0 is the header. Default: the end, for new lines only. */
   from?: number;
   /** Ends following. */
@@ -188,7 +188,7 @@ export interface FollowOptions {
 }
 
 /** A line of a followed session. */
-export interface FollowedLine {
+interface FollowedLine {
   /** Position from 0, without gaps. */
   position: number;
   /** The line without its newline. */

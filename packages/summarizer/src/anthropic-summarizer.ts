@@ -326,7 +326,7 @@ interface MessagesBody extends SentBody {
 }
 
 /** A request as a session sent it. */
-export interface SentBody {
+interface SentBody {
   model?: string;
   max_tokens?: number;
   system?: unknown;

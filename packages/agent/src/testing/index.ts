@@ -1,1 +1,1 @@
-export { type ScriptedModel, type ScriptedTurn, scriptedModel } from "./scripted-model.ts";
+export { type ScriptedTurn, scriptedModel } from "./scripted-model.ts";

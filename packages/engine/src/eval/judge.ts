@@ -47,7 +47,7 @@ export interface Candidate {
 }
 
 /** Judgement of one summary. */
-export interface JudgedRow {
+interface JudgedRow {
   policy: PolicyName | null;
   summarizer: string;
   /**

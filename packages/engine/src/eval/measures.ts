@@ -30,9 +30,6 @@ export interface Cut {
   later: readonly ReadMessage[];
 }
 
-/** Measures of one summary; null when the session has nothing to measure. */
-export type Measures = ReturnType<Examination["measure"]>;
-
 export const MEASURES = ["tokens", "reach", "user", "found", "state", "dump", "prec"] as const;
 
 /** Questions about one cut, for any number of summaries. */
@@ -57,7 +54,7 @@ export class Examination {
     this.#again = again >= FEWEST_NAMES;
   }
 
-  /** Measures a text as a summary of this cut. */
+  /** Measures a text as a summary of this cut. A measure is null when the session has nothing to measure. */
   measure(text: string) {
     const words = new Set(wordsIn(text));
     const names = [...namesIn(withoutTags(text))];

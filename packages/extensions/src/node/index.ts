@@ -1,5 +1,1 @@
-export {
-  findExtensions,
-  type LoadExtensionOptions,
-  loadExtension,
-} from "./load-extension.ts";
+export { findExtensions, loadExtension } from "./load-extension.ts";

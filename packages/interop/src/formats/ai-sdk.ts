@@ -20,26 +20,20 @@ import { type ConversationSource, listOf, type WriteOptions, writeRequest } from
 import { nativeFor, nativeFormat } from "./native.ts";
 
 /** A value in JSON; an undefined field is not written. */
-export type JsonValue =
-  | null
-  | string
-  | number
-  | boolean
-  | JsonValue[]
-  | { [key: string]: JsonValue | undefined };
+type JsonValue = null | string | number | boolean | JsonValue[] | { [key: string]: JsonValue | undefined };
 
 /** Options by the name of the provider that reads them. */
-export type AiSdkOptions = Record<string, Record<string, JsonValue>>;
+type AiSdkOptions = Record<string, Record<string, JsonValue>>;
 
 /** Text of a user or a model. */
-export interface AiSdkText {
+interface AiSdkText {
   type: "text";
   text: string;
   providerOptions?: AiSdkOptions;
 }
 
 /** An image that a user sent. */
-export interface AiSdkImage {
+interface AiSdkImage {
   type: "image";
   /** Base64 data, or an address. */
   image: string;
@@ -56,7 +50,7 @@ export interface AiSdkReasoning {
 }
 
 /** A call to a tool; its result is in the `tool` message after the answer. */
-export interface AiSdkCall {
+interface AiSdkCall {
   type: "tool-call";
   toolCallId: string;
   toolName: string;
@@ -66,7 +60,7 @@ export interface AiSdkCall {
 }
 
 /** Result of a tool call, in a `tool` message. */
-export interface AiSdkResult {
+interface AiSdkResult {
   type: "tool-result";
   toolCallId: string;
   toolName: string;
@@ -75,25 +69,25 @@ export interface AiSdkResult {
 }
 
 /** A result of one text as `text`, a failed result as `error-text`, a result with several parts or an image as a list. */
-export type AiSdkOutput =
+type AiSdkOutput =
   | { type: "text" | "error-text"; value: string }
   | { type: "content"; value: (AiSdkText | AiSdkMedia)[] };
 
 /** An image in a result, as base64. */
-export interface AiSdkMedia {
+interface AiSdkMedia {
   type: "image-data";
   data: string;
   mediaType: string;
 }
 
 /** A `ModelMessage` of the AI SDK (5 and later) with the fields that requests have. */
-export type AiSdkMessage =
+type AiSdkMessage =
   | { role: "user"; content: (AiSdkText | AiSdkImage)[] }
   | { role: "assistant"; content: (AiSdkText | AiSdkReasoning | AiSdkCall)[] }
   | { role: "tool"; content: AiSdkResult[] };
 
 /** A tool without code; pass `inputSchema` to the SDK's `jsonSchema()`. */
-export interface AiSdkTool {
+interface AiSdkTool {
   name: string;
   description?: string;
   /** A JSON Schema. */

@@ -1,18 +1,10 @@
-export {
-  type Appended,
-  type AppendFile,
-  type AppendFileOptions,
-  encodeBriefly,
-  openAppendFile,
-  type Span,
-} from "./append-file.ts";
+export { type AppendFile, encodeBriefly, openAppendFile } from "./append-file.ts";
 export {
   closeFile,
   type FileCalls,
   type FileFacts,
   type FileView,
   nodeFileCalls,
-  type OpenMode,
   openView,
   syncFolderOf,
   syncFolderOfAsync,
@@ -20,13 +12,4 @@ export {
   uninterrupted,
   withView,
 } from "./files.ts";
-export {
-  createWhole,
-  createWholeAsync,
-  digestOf,
-  discard,
-  linkNew,
-  type ReplaceWholeOptions,
-  replaceWhole,
-  type WholeFileOptions,
-} from "./whole-file.ts";
+export { createWhole, createWholeAsync, digestOf, discard, linkNew, replaceWhole } from "./whole-file.ts";

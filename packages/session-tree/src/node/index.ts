@@ -1,19 +1,16 @@
-export { FileLog, type FileStoreOptions, fileStore, headerOfFile } from "../store/file-store.ts";
+export { FileLog, fileStore, headerOfFile } from "../store/file-store.ts";
 export {
   factsOf,
   makeFolder,
   offloadFolder,
   projectKey,
   readDerived,
-  type SearchedFolders,
-  type SessionFile,
   sessionFileName,
   sessionFiles,
   sessionPath,
   writeDerived,
 } from "../store/files.ts";
 export {
-  type FileLeaseOptions,
   type Processes,
   type ProcessIdentity,
   systemProcesses,

@@ -45,7 +45,7 @@ export interface RequestFormat<Request> {
 }
 
 /** Origin of a block or a result that can be opaque. */
-export interface OpaqueSource {
+interface OpaqueSource {
   /** Answer that contains the block. Undefined for a block of a user or of a result, and for a result. */
   answer: AssistantMessage | undefined;
   /** The model that will read the request. */
@@ -76,7 +76,7 @@ export interface HealedText {
 export type PictureType = "image/png" | "image/jpeg" | "image/gif" | "image/webp";
 
 /** An image that providers read. */
-export interface HealedImage {
+interface HealedImage {
   type: "image";
   mediaType: PictureType;
   /** Base64, without a `data:` prefix. */
@@ -87,7 +87,7 @@ export interface HealedImage {
 export type UserBlock = HealedText | HealedImage | OpaqueBlock;
 
 /** A model's reasoning that can be sent back unchanged. */
-export interface HealedThinking {
+interface HealedThinking {
   type: "thinking";
   block: ThinkingBlock;
 }
@@ -123,7 +123,7 @@ export interface UserTurn {
 }
 
 /** One or more stored answers. */
-export interface AssistantTurn {
+interface AssistantTurn {
   role: "assistant";
   content: AnswerBlock[];
 }

@@ -1,6 +1,1 @@
-export {
-  type PrivateServer,
-  type PrivateServerOptions,
-  serverPrograms,
-  startPrivateServer,
-} from "./private-server.ts";
+export { type PrivateServer, serverPrograms, startPrivateServer } from "./private-server.ts";
