@@ -234,8 +234,11 @@ class ListingCatalogue {
 
   constructor(home: string) {
     this.#path = join(home, "listings.json");
-    const { shape, sessions } = (readDerived(this.#path) ?? {}) as { shape?: unknown; sessions?: object };
-    this.#known = new Map(shape === SHAPE ? Object.entries<Known>({ ...sessions }) : []);
+    const { shape, sessions } = (readDerived(this.#path) ?? {}) as {
+      shape?: unknown;
+      sessions?: Record<string, Known>;
+    };
+    this.#known = new Map(shape === SHAPE && sessions ? Object.entries(sessions) : []);
   }
 
   /** Returns the listing of a file with unchanged facts. */
