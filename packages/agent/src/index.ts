@@ -1,3 +1,4 @@
+export type { AgentListener, QueuedInput, SummaryWriter } from "./agent.ts";
 export {
   Agent,
   type AgentEvent,
@@ -7,6 +8,6 @@ export {
   QUEUED,
   type RunOptions,
 } from "./agent.ts";
-export { type Tool, type ToolOutput, textOutput } from "./tool.ts";
+export { type Tool, type ToolContext, type ToolOutput, textOutput } from "./tool.ts";
 export { listFilesTool, readFileTool, searchTextTool } from "./tools/files.ts";
 export { queryHistoryTool } from "./tools/query-history.ts";

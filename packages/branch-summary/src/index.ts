@@ -1,3 +1,4 @@
+export type { GenerateBranchSummaryOptions } from "./branch-summary.ts";
 export {
   BRANCH_SECTIONS,
   BRANCH_SUMMARY_PROMPT,

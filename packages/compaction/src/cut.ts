@@ -217,7 +217,7 @@ export function openPairs(said: readonly (readonly ContextMessage[])[]): Int32Ar
 }
 
 /** A text of the user, and the index of its item in a span. */
-interface UserWords {
+export interface UserWords {
   /** Index into the span's items; -1 when the text is from before them. */
   at: number;
   text: string;

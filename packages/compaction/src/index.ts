@@ -1,3 +1,4 @@
+export type { EntryRange, HistorySummaryOptions, OmittedEntries, SummaryOptions } from "./compact.ts";
 export {
   type CompactionDetails,
   type CompactionSummary,
@@ -11,6 +12,7 @@ export {
   TURN_PREFIX_SUMMARIZATION_PROMPT,
   UPDATE_SUMMARIZATION_PROMPT,
 } from "./compact.ts";
+export type { CompactionSpan, CutItem, Estimate, UserWords } from "./cut.ts";
 export {
   type CutPoint,
   currentSystemMessage,
@@ -33,7 +35,15 @@ export {
   sessionCompact,
   sessionCompactFailed,
 } from "./hooks.ts";
-export type { CompactionPlan, CompactionPreparation, CompactionReason, NothingToCompact } from "./plan.ts";
+export type {
+  CompactionPlan,
+  CompactionPreparation,
+  CompactionReason,
+  FittedPlan,
+  NothingToCompact,
+  PlanConditions,
+  Selection,
+} from "./plan.ts";
 export {
   contentEdit,
   coveredFiles,
@@ -44,7 +54,14 @@ export {
   shrinkEdits,
   withoutPicture,
 } from "./plan.ts";
-export type { OffloadPlan, Policy, PolicyMoment, PolicySituation } from "./policy.ts";
+export type {
+  CompactionInTheMaking,
+  LearntWindows,
+  OffloadPlan,
+  Policy,
+  PolicyMoment,
+  PolicySituation,
+} from "./policy.ts";
 export {
   effectiveWindow,
   isByteOverflow,
@@ -55,6 +72,7 @@ export {
   tokenBudget,
   trustedTokens,
 } from "./policy.ts";
+export type { FoundInMessage, RulesOnOptions } from "./rules.ts";
 export {
   findRulesOnce,
   foundIn,

@@ -49,7 +49,7 @@ export interface PolicySituation {
 }
 
 /** A compaction before it is committed, as input of the policy's `record`. */
-interface CompactionInTheMaking {
+export interface CompactionInTheMaking {
   /** Id that the entry of the compaction will have. */
   entryId: string;
   sessionId: string;

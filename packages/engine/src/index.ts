@@ -8,33 +8,70 @@ export {
   resolvePolicy,
 } from "@espalier/compaction/policies";
 export type { CommittedCompaction, CompactionRequest } from "./compaction/draft.ts";
-export { automaticInARow, forecastAct, type PolicyComparison } from "./compaction/request.ts";
-export { compactSession } from "./compaction/run.ts";
+export type { OffloadedResults } from "./compaction/offload.ts";
+export {
+  automaticInARow,
+  forecastAct,
+  type PlannedCompaction,
+  type PolicyComparison,
+  type RequestExtras,
+} from "./compaction/request.ts";
+export { type CompactSessionByCountOptions, compactSession } from "./compaction/run.ts";
 export { sessionFolder } from "./extensions/context.ts";
 export {
   defineExtension,
   type EspalierApi,
   type Extension,
   type ExtensionState,
+  type ProgramOptions,
+  type ProgramResult,
   type StateOptions,
 } from "./extensions/extension.ts";
+export type { ExtensionMembers, ExtensionOptions } from "./extensions/load.ts";
 export type {
+  ContextUsage,
+  DialogOptions,
+  ExtensionAnswer,
+  ExtensionCommand,
   ExtensionCommandContext,
   ExtensionContext,
   ExtensionDialogs,
+  ExtensionModel,
+  ExtensionModels,
+  ExtensionUi,
+  HandlerUi,
   SessionManager,
 } from "./extensions/members.ts";
-export { addressOf, missingKey, nameOfModel, providerNamed, resolveSummarizer } from "./providers/named.ts";
+export {
+  addressOf,
+  missingKey,
+  nameOfModel,
+  type ProviderAccess,
+  providerNamed,
+  resolveSummarizer,
+} from "./providers/named.ts";
 // The origins name this door.
 export { statsOf } from "./reading/statistics.ts";
 export { type Diagnosis, diagnose, othersMayRead } from "./repair/diagnose.ts";
-export { type RepairReport, repairSession } from "./repair/repair.ts";
+export {
+  type LostBytes,
+  type RepairChange,
+  type RepairReport,
+  repairSession,
+} from "./repair/repair.ts";
 export { rowsWith } from "./search/matching.ts";
-export type { OriginalEntry, Recalled } from "./search/recall.ts";
+export type {
+  EntryCursor,
+  EntryPlace,
+  OriginalEntry,
+  ReadEntriesOptions,
+  Recalled,
+  RecallOptions,
+} from "./search/recall.ts";
 export { quotedData, readEntries, recall } from "./search/recall.ts";
 export { type SearchHit, type SearchOptions, searchSessions } from "./search/search.ts";
 export { addRule, dropRule } from "./session/append.ts";
-export { copySession } from "./session/copy.ts";
+export { type CopyResult, copySession } from "./session/copy.ts";
 export {
   type LastAct,
   lastAct,
@@ -44,14 +81,16 @@ export {
   rulesOf,
   type UndoResult,
 } from "./session/edit.ts";
-export { fillMessage, type MessageDraft } from "./session/message-draft.ts";
+export { type Draft, type DraftContent, fillMessage, type MessageDraft } from "./session/message-draft.ts";
 export type {
   ForkOptions,
   ForkResult,
   MergeOptions,
+  MergeResult,
   NavigateOptions,
   NavigateResult,
 } from "./session/navigate.ts";
+export type { OnBusy } from "./session/open.ts";
 export {
   type CreateOptions,
   createSession,
@@ -63,10 +102,12 @@ export {
   type StoreOptions,
   settleTail,
 } from "./session/open.ts";
+export type { LeftOutPicture, PictureLimits } from "./session/pictures.ts";
 export { type PoolOptions, type SessionPool, sessionPool } from "./session/pool.ts";
 export type { PreparedRequest, RequestPreparation } from "./session/prepare-request.ts";
 export {
   paced,
+  type ReplayOptions,
   type ReplayStep,
   type RunState,
   replay,
@@ -75,7 +116,7 @@ export {
   sentEntry,
 } from "./session/replay.ts";
 export { Session } from "./session/session.ts";
-export type { ActOptions, SessionOptions } from "./session/state.ts";
+export type { ActOptions, CacheBreakEvent, EngineHost, SessionOptions, Settle } from "./session/state.ts";
 export {
   agentEnd,
   agentSettled,
@@ -83,6 +124,8 @@ export {
   currentModel,
   type EngineHooks,
   engineHooks,
+  type ShutdownReason,
+  type StartReason,
   sessionOptionsOf,
   turnEnd,
   turnStart,
@@ -93,9 +136,12 @@ export {
   lastTimeOf,
   listSessions,
   migrateStore,
+  type OpenStore,
   openStore,
   runsBelow,
   STORE_SCHEMES,
+  type StoreMigration,
+  type SubAgentRun,
   subAgentsOf,
 } from "./session/stores.ts";
 export { espalierHome } from "./settings/home.ts";
@@ -107,21 +153,33 @@ export {
   type SettingsSources,
   settingsJsonSchema,
 } from "./settings/resolve.ts";
+export type { SettingsOrigin } from "./settings/settings.ts";
 export {
   DEFAULT_SETTINGS,
   SETTING_EFFECTS,
   SETTINGS,
   SETTINGS_KEYS,
   type SettingEffect,
+  type SettingRule,
   type Settings,
   type SettingsKey,
 } from "./settings/settings.ts";
-export { type ConfirmTrust, openTrust, type ProjectTrust } from "./settings/trust.ts";
-export { afterAnswer, nextRequest, recordAnswer, type TurnRequest } from "./turn/ask.ts";
+export { type ConfirmTrust, openTrust, type ProjectTrust, type TrustStore } from "./settings/trust.ts";
+export {
+  type AfterAnswer,
+  afterAnswer,
+  type NextOptions,
+  nextRequest,
+  type RecordOptions,
+  recordAnswer,
+  type SayOptions,
+  type TurnRequest,
+} from "./turn/ask.ts";
 export {
   type AnswerEvent,
   type Limits,
   limitsOf,
+  type ParamsOptions,
   type Provider,
   windowOf,
   writerOf,

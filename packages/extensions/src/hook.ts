@@ -58,7 +58,13 @@ export interface TransformHook<Value = unknown, Field extends string = string> e
 /** Options of a transform hook. */
 export interface TransformHookOptions<Value, Field extends string>
   extends HookOptions,
-    Pick<TransformHook<Value, Field>, "field" | "validate"> {}
+    Pick<TransformHook<Value, Field>, "field"> {
+  /**
+   * Returns the reason to refuse the value that a handler left, as a sentence; undefined to accept it. Default: accepts
+   * every value.
+   */
+  validate?: (value: Value) => string | undefined;
+}
 
 /**
  * Makes a transform hook. Throws `ExtensionError` `bad-hook` for the field `type`, which holds the hook's name, and for
@@ -77,7 +83,7 @@ export function transformHook<Value, Field extends string>(
  * Merge rules for the answers of several handlers, field by field. A field can have the rule `one`; a string also
  * `join`, and a boolean also `any`.
  */
-type MergeRules<Answer> = {
+export type MergeRules<Answer> = {
   readonly [Field in keyof Answer]-?: NonNullable<Answer[Field]> extends string
     ? Extract<MergeRule, "one" | "join">
     : NonNullable<Answer[Field]> extends boolean
@@ -86,7 +92,7 @@ type MergeRules<Answer> = {
 };
 
 /** Fields of every answer to a decide hook, besides the hook's own. */
-interface Cancellation {
+export interface Cancellation {
   /** True to cancel the operation. One handler that answers true is enough. */
   cancel?: boolean;
   /** Reason, for the caller. */
@@ -112,7 +118,10 @@ export interface DecideHook<Payload extends object = object, Answer extends obje
 /** Options of a decide hook. */
 export interface DecideHookOptions<Payload extends object, Answer extends object>
   extends HookOptions,
-    Pick<DecideHook<Payload, Answer>, "fields" | "validate"> {}
+    Pick<DecideHook<Payload, Answer>, "fields"> {
+  /** Returns the reason to refuse an answer, as a sentence; undefined to accept it. Default: accepts every answer. */
+  validate?: (answer: Partial<Answer>, payload: Readonly<Payload>) => string | undefined;
+}
 
 /**
  * Makes a decide hook. Throws `ExtensionError` `bad-hook` for the fields `cancel` and `reason`, which every decide hook
@@ -204,7 +213,7 @@ export interface HandlerContext {
 }
 
 /** Event of a hook: the payload, or the draft of the value, with the hook's name as `type`. */
-type EventOf<One, Name extends string = string> =
+export type EventOf<One, Name extends string = string> =
   One extends TransformHook<infer Value, infer Field>
     ? { readonly type: Name } & { [Key in Field]: Draft<Value> }
     : One extends Hook<infer Payload, unknown>
@@ -215,7 +224,7 @@ type EventOf<One, Name extends string = string> =
  * Answer to a hook. Undefined, null and `{}` all mean no opinion; in a transform hook, changes of the draft count all
  * the same. The answer to a notify hook is ignored.
  */
-type AnswerTo<One> =
+export type AnswerTo<One> =
   One extends TransformHook<infer Value, infer Field>
     ? // biome-ignore lint/suspicious/noConfusingVoidType: a handler without a return statement gives void.
       void | null | undefined | { [Key in Field]?: Value | Draft<Value> }

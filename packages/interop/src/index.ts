@@ -15,16 +15,45 @@ export {
   omittedEntries,
   type SessionDocument,
 } from "./export/export-session.ts";
-export type { AiSdkReasoning } from "./formats/ai-sdk.ts";
+export type { ExportableSession } from "./export/source.ts";
+export type {
+  AiSdkCall,
+  AiSdkImage,
+  AiSdkMedia,
+  AiSdkMessage,
+  AiSdkOptions,
+  AiSdkOutput,
+  AiSdkReasoning,
+  AiSdkRequest,
+  AiSdkResult,
+  AiSdkText,
+  AiSdkTool,
+  JsonValue,
+} from "./formats/ai-sdk.ts";
 export { aiSdkFormat, reasoningParts, toAiSdk } from "./formats/ai-sdk.ts";
 export { fromAnthropic, toAnthropic } from "./formats/anthropic.ts";
-export type { FormatIssue } from "./formats/conversation.ts";
+export type {
+  ConversationOptions,
+  ConversationSource,
+  FormatIssue,
+  FormatIssueKind,
+  ImportedConversation,
+  WriteOptions,
+} from "./formats/conversation.ts";
 export { toolOf } from "./formats/conversation.ts";
 export { fromAiSdk } from "./formats/from-ai-sdk.ts";
-export { nativeFor, plainJson } from "./formats/native.ts";
+export { type FormatName, type Native, type NativeBlock, nativeFor, plainJson } from "./formats/native.ts";
 export { fromOpenaiChat, fromOpenaiResponses, toOpenaiChat, toOpenaiResponses } from "./formats/openai.ts";
-export { agentNames, agentTitle, otherAgents } from "./import/agents.ts";
-export type { SessionDraft, SessionImporter, SiblingFiles, SourceFile } from "./import/draft.ts";
-export { type ImportIssue, ImportIssues } from "./import/issue.ts";
+export { agentNames, agentTitle, type OtherAgent, otherAgents } from "./import/agents.ts";
+export type {
+  DraftOptions,
+  KnownEntry,
+  SessionCounts,
+  SessionDraft,
+  SessionImporter,
+  SiblingFiles,
+  SourceFile,
+} from "./import/draft.ts";
+export { type ImportIssue, type ImportIssueKind, ImportIssues } from "./import/issue.ts";
 export { piImporter } from "./pi/pi-sessions.ts";
-export { type PageFile, ScratchSpace } from "./scratch/space.ts";
+export { type Page, type PageFile, ScratchSpace } from "./scratch/space.ts";

@@ -78,7 +78,7 @@ export type LogErrorCode =
  * - `command-failed`: a command of an extension failed; `by` names the extension
  * - `settings`: a setting that cannot be used; `key` or `keys`, and `file`, name the setting and its file
  */
-type SessionErrorCode =
+export type SessionErrorCode =
   | "unknown-entry"
   | "unknown-parent"
   | "duplicate-id"
@@ -152,7 +152,7 @@ export type SummaryErrorCode =
  * - `overflow`: the request was too long for the model, even after a compaction; `breakdown` has the parts that cannot
  *   shrink
  */
-type CompactionErrorCode =
+export type CompactionErrorCode =
   | "no-smaller"
   | "irreducible"
   | "already-running"

@@ -28,11 +28,13 @@ export {
   type EntryBehaviour,
   type EntryKind,
   entryFields,
+  type FilledIn,
   FORMAT_VERSION,
   formatCount,
   formatMany,
   ID_ALPHABET,
   ID_LENGTH,
+  type ImportSource,
   isDamage,
   isSessionId,
   mixBits,
@@ -108,6 +110,8 @@ export {
   type AssistantBlock,
   type AssistantMessage,
   type BashExecutionMessage,
+  type BranchSummaryMessage,
+  type CompactionSummaryMessage,
   type ContentBlock,
   type ContextMessage,
   type CustomMessage,
@@ -134,42 +138,72 @@ export {
   type Usage,
   type UserContent,
   type UserMessage,
+  type WithContent,
   withoutHeadings,
 } from "./entry/message.ts";
 export {
+  type FieldRule,
   type Redact,
   Redactor,
+  type RedactorOptions,
   redactEntry,
   redactFolder,
   redactHeader,
   redactMessage,
 } from "./entry/redact.ts";
 export { redactText } from "./entry/redact-text.ts";
-export { type AnthropicMessage, type AnthropicRequest, anthropicFormat } from "./request/anthropic.ts";
+export {
+  type AnthropicAnswerBlock,
+  type AnthropicContent,
+  type AnthropicMessage,
+  type AnthropicRequest,
+  type AnthropicToolResult,
+  anthropicFormat,
+} from "./request/anthropic.ts";
 export {
   type AnswerBlock,
+  type AssistantTurn,
+  type CallerPrompt,
   type Conversation,
   createCallIds,
   foldSystem,
+  type HealedCall,
+  type HealedImage,
   type HealedResult,
+  type HealedText,
+  type HealedThinking,
+  type HealedTool,
   isBlank,
+  type ObjectSchema,
+  type OpaqueBlock,
+  type OpaqueSource,
+  type PictureType,
   type RequestFormat,
   refuseEmptySchemas,
   systemParts,
   type Turn,
   type UserBlock,
+  type UserTurn,
   validToolName,
 } from "./request/format.ts";
 export { RequestWriter } from "./request/json.ts";
 export {
+  type OpenaiChatMessage,
+  type OpenaiChatPart,
   type OpenaiChatRequest,
+  type OpenaiChatTool,
+  type OpenaiChatToolCall,
+  type OpenaiResponsesItem,
+  type OpenaiResponsesPart,
   type OpenaiResponsesRequest,
+  type OpenaiResponsesTool,
   openaiChatFormat,
   openaiResponsesFormat,
 } from "./request/openai.ts";
 export {
   buildRequest,
   detachImages,
+  type HealOptions,
   heal,
   healedImage,
   NO_RESULT,
@@ -177,6 +211,7 @@ export {
   pairTools,
   type RequestOptions,
   runningLoop,
+  type ToolPairs,
   toolInput,
 } from "./request/request.ts";
 export { blockBytes, estimateBytes, totalBytes } from "./request/size.ts";
@@ -208,9 +243,11 @@ export {
   type Drafts,
   openWindow,
   type SessionChange,
+  type SessionObserver,
   SessionTree,
 } from "./store/session-tree.ts";
 export {
+  type Durability,
   type LeaseOptions,
   type LineAppendOptions,
   type LogAppend,
@@ -235,6 +272,7 @@ export {
   columnsOf,
   cutLine,
   cutToColumns,
+  type DrawnPart,
   DrawnTree,
   type DrawOptions,
   drawTree,
@@ -245,11 +283,12 @@ export {
   plainText,
   type TreeShape,
 } from "./tree/draw.ts";
-export { EntryIndex, IdHash, type RowIndex } from "./tree/entry-index.ts";
+export { EntryIndex, IdHash, type IdHashes, type RowIndex } from "./tree/entry-index.ts";
 export { LineIntake, type LineSource, ORPHAN, ROOT } from "./tree/intake.ts";
 export {
   type Branch,
   branches,
+  type EntryRows,
   isBookkeeping,
   isBookkeepingAt,
   type LabelInForce,

@@ -8,4 +8,11 @@ export {
   type Statement,
 } from "./database.ts";
 export { type MigrationReport, migrate } from "./migrate.ts";
-export { migratePostgres, openPostgresStore, type PostgresStore, postgresStore } from "./postgres-store.ts";
+export {
+  type FollowedLine,
+  type FollowOptions,
+  migratePostgres,
+  openPostgresStore,
+  type PostgresStore,
+  postgresStore,
+} from "./postgres-store.ts";

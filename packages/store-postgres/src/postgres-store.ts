@@ -178,7 +178,7 @@ export async function migratePostgres(
 }
 
 /** Options for following a session. */
-interface FollowOptions {
+export interface FollowOptions {
   /** Position of the first line; 0 is the header. Default: the end, for new lines only. */
   from?: number;
   /** Ends following. */
@@ -188,7 +188,7 @@ interface FollowOptions {
 }
 
 /** A line of a followed session. */
-interface FollowedLine {
+export interface FollowedLine {
   /** Position from 0, without gaps. */
   position: number;
   /** The line without its newline. */

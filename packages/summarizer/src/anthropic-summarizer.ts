@@ -326,7 +326,7 @@ interface MessagesBody extends SentBody {
 }
 
 /** A request as a session sent it. */
-interface SentBody {
+export interface SentBody {
   model?: string;
   max_tokens?: number;
   system?: unknown;

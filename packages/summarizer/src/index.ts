@@ -1,4 +1,5 @@
 export {
+  type AnthropicModel,
   anthropicModel,
   anthropicModels,
   contextWindowOf,
@@ -7,16 +8,22 @@ export {
 } from "./anthropic-models.ts";
 export {
   type AnthropicAccess,
+  type AnthropicSummarizer,
   type AnthropicSummarizerOptions,
   anthropicClient,
   anthropicSummarizer,
   clampOutput,
   DEFAULT_ANTHROPIC_MODEL,
   type LastRequest,
+  type SentBody,
   thinkingBudget,
 } from "./anthropic-summarizer.ts";
+export type { FitOptions, FullFitOptions } from "./chunks.ts";
 export { newestRequest, withoutAgentLines } from "./extractive/speech.ts";
-export { extractiveSummarizer } from "./extractive/summarizer.ts";
+export {
+  type ExtractiveSummarizerOptions,
+  extractiveSummarizer,
+} from "./extractive/summarizer.ts";
 export {
   collectFileOps,
   type FileLists,
@@ -29,11 +36,15 @@ export {
   parseFileLists,
   patchedFiles,
   recordedFiles,
+  type TouchedFiles,
 } from "./files.ts";
 export { PRICES_DATE, pricesOf } from "./prices.ts";
 export {
+  type ChainOptions,
   chainOf,
+  type FittedAnswer,
   type FittedRequest,
+  type FittingOptions,
   fitRequest,
   isExtractive,
   type RequestSummaryOptions,
@@ -63,8 +74,10 @@ export type {
   SummaryAnswer,
   SummaryOmission,
   SummaryProgress,
+  SummaryPrompt,
   SummaryPurpose,
   SummaryRequest,
+  SummaryStopReason,
 } from "./summarizer.ts";
 export {
   billOf,
@@ -93,12 +106,16 @@ export {
   wordEstimator,
 } from "./tokens.ts";
 export {
+  type Cut,
+  type CutShape,
   commonLimit,
   cut,
   cutText,
   DEFAULT_LIMITS,
   escapeAttribute,
   escapeText,
+  type RenderedMessage,
+  type RenderLimits,
   renderMessage,
   renderTranscript,
   replaceElements,

@@ -1,1 +1,1 @@
-export { type ScriptedTurn, scriptedModel } from "./scripted-model.ts";
+export { type ScriptedModel, type ScriptedTurn, scriptedModel } from "./scripted-model.ts";

@@ -1,4 +1,6 @@
-export { defaultsOf, type NumberSetting } from "../settings.ts";
+export type { PlanOptions } from "../policy.ts";
+export { defaultsOf, type NumberSetting, type SettingsOf, type SettingsTable } from "../settings.ts";
+export type { GenerateSummaryOptions, RetriesOptions, SummarizerForModel } from "./context-compactor.ts";
 export {
   buildCompressedHistory,
   type CompactOptions,
@@ -10,7 +12,7 @@ export {
   splitMessages,
   withRetries,
 } from "./context-compactor.ts";
-export type { PolicyLog } from "./events.ts";
+export type { Listener, PolicyLog } from "./events.ts";
 export {
   type CompactionCounts,
   EventBus,
@@ -18,6 +20,7 @@ export {
   EventType,
   progressMessage,
 } from "./events.ts";
+export type { HistoryOptions } from "./history.ts";
 export {
   type ArchivedRows,
   activeMessages,
@@ -48,6 +51,7 @@ export {
   type PolicySettings,
   resolvePolicy,
 } from "./named-policies.ts";
+export type { OffloadedResult } from "./offload.ts";
 export {
   DEFAULT_OFFLOAD_SETTINGS,
   type OffloadedEntry,
@@ -73,11 +77,13 @@ export {
   offloadReference,
   restoreOffloadedContent,
 } from "./offload-storage.ts";
+export type { PrunedHistory } from "./pressure.ts";
 export {
   CompactionTrigger,
   DEFAULT_PRESSURE_SETTINGS,
   HistoryPruner,
   type PressureLevel,
+  type PressureSettings,
   pressure,
   TokenCounter,
 } from "./pressure.ts";
@@ -92,6 +98,7 @@ export {
   SUMMARIES_ARE_FOR_REFERENCE,
   summaryNote,
 } from "./query-history.ts";
+export type { SummaryGeneratorOptions } from "./session-compactor.ts";
 export {
   type CompactionResult,
   SessionCompactor,
@@ -99,9 +106,11 @@ export {
   type SessionManager,
   SummaryGenerator,
 } from "./session-compactor.ts";
+export type { ConsolidatedSession } from "./sliding-window.ts";
 export {
   countMessages,
   DEFAULT_SLIDING_WINDOW_SETTINGS,
+  type SlidingWindowSettings,
   type SlidingWindowState,
   slidingWindow,
   slidingWindowState,

@@ -174,7 +174,7 @@ export interface OffloadOptions
 }
 
 /** A result that moves to a file. */
-interface OffloadedResult {
+export interface OffloadedResult {
   /** Index among the messages. */
   index: number;
   path: string;

@@ -135,7 +135,7 @@ function withSummary(
 }
 
 /** Summarizer and limits of a summary. */
-interface SummaryGeneratorOptions {
+export interface SummaryGeneratorOptions {
   summarizer: Summarizer;
   /** Maximum number of tokens of the summary. */
   maxOutputTokens?: number;

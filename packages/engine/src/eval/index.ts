@@ -1,13 +1,18 @@
 export { type EvaluatedSession, type EvaluateOptions, evaluate } from "./evaluate.ts";
+export type { JudgeBill, JudgedRow } from "./judge.ts";
 export {
+  type Candidate,
   forecastJudgement,
+  type Judge,
   type JudgedSession,
   type JudgeForecast,
   type JudgeOptions,
 } from "./judge.ts";
-export { Examination } from "./measures.ts";
+export { type Cut, Examination, type Measures } from "./measures.ts";
 export { reportPage } from "./page.ts";
 export { CATEGORIES, type Category } from "./probes.ts";
+export type { RuleFigures, RuleRound, SessionReport } from "./report.ts";
 export { COLUMNS, type Column, type DetailedRow, type Report, type Row } from "./report.ts";
-export { cutsOf, forecastSummaries } from "./rounds.ts";
-export { Transcript } from "./transcript.ts";
+export type { Round } from "./rounds.ts";
+export { type Cuts, cutsOf, forecastSummaries } from "./rounds.ts";
+export { type ReadCall, type ReadMessage, Transcript } from "./transcript.ts";

@@ -47,7 +47,7 @@ export interface Candidate {
 }
 
 /** Judgement of one summary. */
-interface JudgedRow {
+export interface JudgedRow {
   policy: PolicyName | null;
   summarizer: string;
   /**

@@ -30,6 +30,9 @@ export interface Cut {
   later: readonly ReadMessage[];
 }
 
+/** Measures of one summary; null when the session has nothing to measure. */
+export type Measures = ReturnType<Examination["measure"]>;
+
 export const MEASURES = ["tokens", "reach", "user", "found", "state", "dump", "prec"] as const;
 
 /** Questions about one cut, for any number of summaries. */

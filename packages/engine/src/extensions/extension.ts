@@ -34,7 +34,7 @@ export interface StateOptions<State> {
 }
 
 /** Options of a program that an extension runs. */
-interface ProgramOptions {
+export interface ProgramOptions {
   /** Working folder. Default: the folder of the session's agent. */
   cwd?: string;
   /** Time limit in milliseconds. Default 0: no limit. */
@@ -44,7 +44,7 @@ interface ProgramOptions {
 }
 
 /** Result of a program. */
-interface ProgramResult {
+export interface ProgramResult {
   stdout: string;
   stderr: string;
   /** Exit code; 1 also for a program that could not be started, or was ended by a signal. */

@@ -64,13 +64,13 @@ export interface HandlerUi extends ExtensionDialogs, Required<Omit<ExtensionUi, 
 }
 
 /** A model that an extension may call. */
-interface ExtensionModel {
+export interface ExtensionModel {
   provider: string;
   id: string;
 }
 
 /** Answer of a model to an extension. */
-interface ExtensionAnswer {
+export interface ExtensionAnswer {
   content: { type: string; text?: string }[];
   usage?: Usage;
   stopReason?: string;
@@ -90,7 +90,7 @@ export interface ExtensionModels {
 }
 
 /** Size of the context at the leaf, in tokens. */
-interface ContextUsage {
+export interface ContextUsage {
   tokens: number;
   /** Tokens of the model's window. */
   contextWindow: number;

@@ -25,7 +25,7 @@ import { offsetsBehind } from "../search/matching.ts";
 import { diagnoseTree } from "./diagnose.ts";
 
 /** An entry that the repaired copy changes, replaces or leaves out. */
-interface RepairChange {
+export interface RepairChange {
   /** Offset in the original, in bytes. */
   offset: number;
   id: string;
@@ -297,7 +297,7 @@ function placeholder(plan: RepairPlan, row: number, timestamp: string): string {
 const sha256Of = (bytes: Uint8Array): string => digestOf(bytesView(bytes));
 
 /** Bytes of the log that the repaired copy does not have. */
-interface LostBytes {
+export interface LostBytes {
   /** Offset in the log, in bytes. */
   offset: number;
   /** Number of bytes. */

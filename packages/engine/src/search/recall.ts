@@ -21,7 +21,7 @@ import { foreignCalls, originalMessage, rowsWith, textPattern, wordsOf } from ".
  * it, on the path or on the branch that has it; `compacted`: on the path, but a summary or a shortened text replaces it,
  * or it was left out automatically; `abandoned`: on another branch.
  */
-type EntryPlace = "context" | "hidden" | "compacted" | "abandoned";
+export type EntryPlace = "context" | "hidden" | "compacted" | "abandoned";
 
 /** An original entry, or parts of it. */
 export interface OriginalEntry {

@@ -23,7 +23,7 @@ import {
 export type DraftContent = string | readonly (ContentBlock | { type: string; [field: string]: unknown })[];
 
 /** A message with optional fields, except the role and the fields in `Needed`. */
-type Draft<Message extends StoredMessage, Needed extends keyof Message = never> = Pick<
+export type Draft<Message extends StoredMessage, Needed extends keyof Message = never> = Pick<
   Message,
   "role" | Needed
 > &

@@ -238,7 +238,7 @@ async function begin(
  * Behaviour for a session with another writer: `error` (`busy`, with its `holder`), open it `read-only`, `fork` it and
  * write the fork, or `share` it: both programs write, each on its own branch.
  */
-type OnBusy = "error" | "read-only" | "fork" | "share";
+export type OnBusy = "error" | "read-only" | "fork" | "share";
 
 interface HoldOptions {
   /** Behaviour when another program writes the session. Default `error`. */

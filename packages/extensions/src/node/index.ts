@@ -1,1 +1,5 @@
-export { findExtensions, loadExtension } from "./load-extension.ts";
+export {
+  findExtensions,
+  type LoadExtensionOptions,
+  loadExtension,
+} from "./load-extension.ts";

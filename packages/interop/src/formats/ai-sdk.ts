@@ -20,20 +20,26 @@ import { type ConversationSource, listOf, type WriteOptions, writeRequest } from
 import { nativeFor, nativeFormat } from "./native.ts";
 
 /** A value in JSON; an undefined field is not written. */
-type JsonValue = null | string | number | boolean | JsonValue[] | { [key: string]: JsonValue | undefined };
+export type JsonValue =
+  | null
+  | string
+  | number
+  | boolean
+  | JsonValue[]
+  | { [key: string]: JsonValue | undefined };
 
 /** Options by the name of the provider that reads them. */
-type AiSdkOptions = Record<string, Record<string, JsonValue>>;
+export type AiSdkOptions = Record<string, Record<string, JsonValue>>;
 
 /** Text of a user or a model. */
-interface AiSdkText {
+export interface AiSdkText {
   type: "text";
   text: string;
   providerOptions?: AiSdkOptions;
 }
 
 /** An image that a user sent. */
-interface AiSdkImage {
+export interface AiSdkImage {
   type: "image";
   /** Base64 data, or an address. */
   image: string;
@@ -50,7 +56,7 @@ export interface AiSdkReasoning {
 }
 
 /** A call to a tool; its result is in the `tool` message after the answer. */
-interface AiSdkCall {
+export interface AiSdkCall {
   type: "tool-call";
   toolCallId: string;
   toolName: string;
@@ -60,7 +66,7 @@ interface AiSdkCall {
 }
 
 /** Result of a tool call, in a `tool` message. */
-interface AiSdkResult {
+export interface AiSdkResult {
   type: "tool-result";
   toolCallId: string;
   toolName: string;
@@ -69,25 +75,25 @@ interface AiSdkResult {
 }
 
 /** A result of one text as `text`, a failed result as `error-text`, a result with several parts or an image as a list. */
-type AiSdkOutput =
+export type AiSdkOutput =
   | { type: "text" | "error-text"; value: string }
   | { type: "content"; value: (AiSdkText | AiSdkMedia)[] };
 
 /** An image in a result, as base64. */
-interface AiSdkMedia {
+export interface AiSdkMedia {
   type: "image-data";
   data: string;
   mediaType: string;
 }
 
 /** A `ModelMessage` of the AI SDK (5 and later) with the fields that requests have. */
-type AiSdkMessage =
+export type AiSdkMessage =
   | { role: "user"; content: (AiSdkText | AiSdkImage)[] }
   | { role: "assistant"; content: (AiSdkText | AiSdkReasoning | AiSdkCall)[] }
   | { role: "tool"; content: AiSdkResult[] };
 
 /** A tool without code; pass `inputSchema` to the SDK's `jsonSchema()`. */
-interface AiSdkTool {
+export interface AiSdkTool {
   name: string;
   description?: string;
   /** A JSON Schema. */

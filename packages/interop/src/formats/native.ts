@@ -26,7 +26,7 @@ export interface Native {
  * A block that only one format has, stored unchanged. Requests in other formats have a short text in its place
  * (`[Content of type anthropic.document left out]`).
  */
-interface NativeBlock {
+export interface NativeBlock {
   /** Name of the format, a dot, and the block's type in that format. */
   type: string;
   native: Native;

@@ -153,7 +153,7 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
 }
 
 /** A range of whole lines in a file: the bytes `[from, to)`. */
-interface Span {
+export interface Span {
   /** Offset of the first byte. */
   from: number;
   /** Offset after the last byte. */
@@ -161,7 +161,7 @@ interface Span {
 }
 
 /** Position of appended lines in the file. */
-interface Appended extends Span {
+export interface Appended extends Span {
   /** Offset of the first line of this append. */
   offset: number;
   /** Bytes of the lines of this append, including the last newline. */

@@ -1,10 +1,18 @@
-export { type AppendFile, encodeBriefly, openAppendFile } from "./append-file.ts";
+export {
+  type Appended,
+  type AppendFile,
+  type AppendFileOptions,
+  encodeBriefly,
+  openAppendFile,
+  type Span,
+} from "./append-file.ts";
 export {
   closeFile,
   type FileCalls,
   type FileFacts,
   type FileView,
   nodeFileCalls,
+  type OpenMode,
   openView,
   syncFolderOf,
   syncFolderOfAsync,
@@ -12,4 +20,13 @@ export {
   uninterrupted,
   withView,
 } from "./files.ts";
-export { createWhole, createWholeAsync, digestOf, discard, linkNew, replaceWhole } from "./whole-file.ts";
+export {
+  createWhole,
+  createWholeAsync,
+  digestOf,
+  discard,
+  linkNew,
+  type ReplaceWholeOptions,
+  replaceWhole,
+  type WholeFileOptions,
+} from "./whole-file.ts";

@@ -20,7 +20,7 @@ export interface BaseEntry {
 }
 
 /** Fields that an append fills in when they are left out. */
-type FilledIn = "id" | "parentId" | "timestamp";
+export type FilledIn = "id" | "parentId" | "timestamp";
 
 /** An entry to append: `id`, `parentId` and `timestamp` may be left out. */
 export type NewEntry<E extends BaseEntry = BaseEntry> = Omit<E, FilledIn> & Partial<Pick<E, FilledIn>>;
@@ -231,7 +231,7 @@ export interface ParentLink {
 }
 
 /** Source of an imported session. */
-interface ImportSource {
+export interface ImportSource {
   agent: string;
   version?: string;
   id: string;

@@ -25,12 +25,12 @@ export type AnthropicMessage =
   | { role: "assistant"; content: AnthropicAnswerBlock[] };
 
 /** Content of a user or of a result; `data` is base64 without a `data:` prefix. */
-type AnthropicContent =
+export type AnthropicContent =
   | { type: "text"; text: string }
   | { type: "image"; source: { type: "base64"; media_type: PictureType; data: string } };
 
 /** Result of one tool call, in the user message after it. */
-interface AnthropicToolResult {
+export interface AnthropicToolResult {
   type: "tool_result";
   tool_use_id: string;
   content: AnthropicContent[];
@@ -42,7 +42,7 @@ interface AnthropicToolResult {
  * A block of an answer. Thinking is sent back byte for byte: as text with its signature, or as `data` when the provider
  * encrypted it.
  */
-type AnthropicAnswerBlock =
+export type AnthropicAnswerBlock =
   | { type: "text"; text: string }
   | { type: "thinking"; thinking: string; signature: string }
   | { type: "redacted_thinking"; data: string }

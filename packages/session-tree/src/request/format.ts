@@ -45,7 +45,7 @@ export interface RequestFormat<Request> {
 }
 
 /** Origin of a block or a result that can be opaque. */
-interface OpaqueSource {
+export interface OpaqueSource {
   /** Answer that contains the block. Undefined for a block of a user or of a result, and for a result. */
   answer: AssistantMessage | undefined;
   /** The model that will read the request. */
@@ -76,7 +76,7 @@ export interface HealedText {
 export type PictureType = "image/png" | "image/jpeg" | "image/gif" | "image/webp";
 
 /** An image that providers read. */
-interface HealedImage {
+export interface HealedImage {
   type: "image";
   mediaType: PictureType;
   /** Base64, without a `data:` prefix. */
@@ -87,7 +87,7 @@ interface HealedImage {
 export type UserBlock = HealedText | HealedImage | OpaqueBlock;
 
 /** A model's reasoning that can be sent back unchanged. */
-interface HealedThinking {
+export interface HealedThinking {
   type: "thinking";
   block: ThinkingBlock;
 }
@@ -123,7 +123,7 @@ export interface UserTurn {
 }
 
 /** One or more stored answers. */
-interface AssistantTurn {
+export interface AssistantTurn {
   role: "assistant";
   content: AnswerBlock[];
 }

@@ -12,24 +12,26 @@ export interface OpenaiChatRequest {
  * One message. After an answer, there is a `tool` message for each of its calls. `content` is null for an answer with
  * only calls.
  */
-type OpenaiChatMessage =
+export type OpenaiChatMessage =
   | { role: "system"; content: string }
   | { role: "user"; content: string | OpenaiChatPart[] }
   | { role: "assistant"; content: string | null; tool_calls?: OpenaiChatToolCall[] }
   | { role: "tool"; tool_call_id: string; content: string };
 
 /** A part of a user's message; `url` is a `data:` address. */
-type OpenaiChatPart = { type: "text"; text: string } | { type: "image_url"; image_url: { url: string } };
+export type OpenaiChatPart =
+  | { type: "text"; text: string }
+  | { type: "image_url"; image_url: { url: string } };
 
 /** A call to a tool; `arguments` is JSON as a text. */
-interface OpenaiChatToolCall {
+export interface OpenaiChatToolCall {
   id: string;
   type: "function";
   function: { name: string; arguments: string };
 }
 
 /** A tool that the model can call; `parameters` is a JSON Schema. */
-interface OpenaiChatTool {
+export interface OpenaiChatTool {
   type: "function";
   function: { name: string; description?: string; parameters: Record<string, unknown> };
 }
@@ -118,7 +120,7 @@ export interface OpenaiResponsesRequest {
 }
 
 /** One item. Calls, results and reasoning are separate items between the messages; `arguments` is JSON as a text. */
-type OpenaiResponsesItem =
+export type OpenaiResponsesItem =
   | { type: "message"; role: "user"; content: OpenaiResponsesPart[] }
   | { type: "message"; role: "assistant"; content: string }
   | {
@@ -131,12 +133,12 @@ type OpenaiResponsesItem =
   | { type: "function_call_output"; call_id: string; output: string | OpenaiResponsesPart[] };
 
 /** A part of a user's message or of a result; `image_url` is a `data:` address. */
-type OpenaiResponsesPart =
+export type OpenaiResponsesPart =
   | { type: "input_text"; text: string }
   | { type: "input_image"; image_url: string; detail: "auto" };
 
 /** A tool that the model can call; `parameters` is a JSON Schema. */
-interface OpenaiResponsesTool {
+export interface OpenaiResponsesTool {
   type: "function";
   name: string;
   description?: string;

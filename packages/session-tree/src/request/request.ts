@@ -281,7 +281,7 @@ export function toolInput(stored: unknown): Record<string, unknown> {
 }
 
 /** Tool results, matched with their calls. */
-interface ToolPairs {
+export interface ToolPairs {
   /**
    * Results of each answer with calls, in the order of the calls, by the index of the answer. Failed answers are not
    * included.

@@ -10,7 +10,7 @@ import { Tree } from "./tree.ts";
  * compactions and branch summaries anywhere, `dim` for all other entries, rails and folded runs. `label` is for a label
  * with its brackets, `leaf` for the `*` of the leaf.
  */
-type DrawnPart = "active" | "dim" | "summary" | "label" | "leaf";
+export type DrawnPart = "active" | "dim" | "summary" | "label" | "leaf";
 
 /** Options of a drawing. Default: one line for every entry, without colours. */
 export interface DrawOptions {

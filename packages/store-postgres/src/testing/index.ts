@@ -1,1 +1,6 @@
-export { type PrivateServer, serverPrograms, startPrivateServer } from "./private-server.ts";
+export {
+  type PrivateServer,
+  type PrivateServerOptions,
+  serverPrograms,
+  startPrivateServer,
+} from "./private-server.ts";

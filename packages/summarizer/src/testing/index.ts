@@ -1,7 +1,9 @@
 export {
   brokenReply,
+  type ErrorReply,
   errorReply,
   hangingReply,
+  type MessageOptions,
   type MessageReply,
   type MessagesServer,
   type MessagesServerOptions,
@@ -9,13 +11,14 @@ export {
   type ReceivedRequest,
   type Reply,
   type ReplyBlock,
+  type ReplyBreak,
   rateLimitedReply,
   startMessagesServer,
   textReply,
   tooLongReply,
   toolReply,
 } from "./messages-server.ts";
-export { PromptCache, quarterOfBytes } from "./prompt-cache.ts";
+export { type CountTokens, PromptCache, quarterOfBytes, type RequestBody } from "./prompt-cache.ts";
 export {
   callingAnswer,
   cutOffAnswer,
@@ -26,5 +29,7 @@ export {
   refusingAnswer,
   type Script,
   type ScriptedAnswer,
+  type ScriptedSummarizer,
+  type ScriptedSummarizerOptions,
   scriptedSummarizer,
 } from "./scripted-summarizer.ts";
