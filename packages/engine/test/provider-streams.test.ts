@@ -199,6 +199,31 @@ test("an answer of the AI SDK has the cost of its cache, and a call whose input 
   expect(calls.map(({ input }) => input)).toEqual([{ value: '{"bed":' }, { bed: "south" }]);
 });
 
+test("a response is one answer, also with items that a client can give: results of hosted tools, a compaction", async () => {
+  const provider = openaiResponses({ responses: {} } as OpenAI, { model: "gpt-5.4" });
+  const output = [
+    { type: "compaction", id: "cmp_1", encrypted_content: "b3BhcXVl" },
+    { type: "tool_search_call", id: "ts_1", call_id: null, execution: "server", arguments: {} },
+    { type: "tool_search_output", id: "to_1", call_id: null, execution: "server", tools: [] },
+    { type: "message", role: "assistant", content: [{ type: "output_text", text: "I look." }] },
+    { type: "function_call", call_id: "call_1", name: "look", arguments: "{}" },
+  ];
+  const { turn, message, next } = await recorded(provider, { output, status: "completed" });
+  expect(message).toMatchObject({ role: "assistant", stopReason: "toolUse" });
+  expect([turn.text, turn.calls]).toEqual(["I look.", [{ id: "call_1", name: "look", input: {} }]]);
+  const input = next.input as { type: string }[];
+  expect(input.map(({ type }) => type)).toEqual([
+    "message",
+    "compaction",
+    "tool_search_call",
+    "tool_search_output",
+    "message",
+    "function_call",
+    "function_call_output",
+    "message",
+  ]);
+});
+
 test("a response that failed without a reason, or was cancelled, counts as failed", async () => {
   const provider = openaiResponses({} as OpenAI, { model: "pear" });
   for (const status of ["failed", "cancelled"]) {

@@ -130,7 +130,7 @@ export function openaiResponses(
       const whole = isAsyncIterable(answer) ? yield* readResponse(answer) : answer;
       const output = field(whole, "output");
       if (!Array.isArray(output)) throw errorIn(whole) ?? badAnswer("openai");
-      const [said] = fromOpenaiResponses(output, { model }).messages as AssistantMessage[];
+      const [said] = fromOpenaiResponses({ output }, { model }).messages as AssistantMessage[];
       const status = field(whole, "status");
       const reason = field(field(whole, "incomplete_details"), "reason");
       const usage = usageOf(field(whole, "usage"), ["input", "output"], prices);

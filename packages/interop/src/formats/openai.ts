@@ -150,8 +150,8 @@ export function toOpenaiChat(source: ConversationSource, options: WriteOptions =
 
 /**
  * Reads a conversation of the Responses API as neutral messages: a request (`{instructions, input, tools}`), or its
- * list of items; output items of a response are also accepted. Never throws: any other value is skipped and listed in
- * `issues`.
+ * list of items; output items of a response are also accepted. A response (`{output}`) is one answer with all of its
+ * items. Never throws: any other value is skipped and listed in `issues`.
  *
  * - the items of one answer (reasoning, messages, calls) become one message
  * - reasoning keeps its item in `thinkingSignature`; its encrypted content is sent back only to the same model
@@ -165,7 +165,8 @@ export function fromOpenaiResponses(input: unknown, options: ConversationOptions
   const request = builder.read(input, "input");
   const { instructions } = request;
   if (typeof instructions === "string") builder.system(instructions, "instructions");
-  new ItemReader(builder).readAll(request["input"]);
+  const isResponse = Array.isArray(request["output"]);
+  new ItemReader(builder, isResponse).readAll(request[isResponse ? "output" : "input"]);
   return builder.finish(readOpenaiTools(request["tools"], builder.issues));
 }
 
@@ -188,10 +189,13 @@ function isGiven(item: Fields): boolean {
 /** Reads items in order; a model's items are collected until another item follows. */
 class ItemReader {
   readonly #builder: ConversationBuilder;
+  /** True: all items are of one answer, also those that a client can give, such as the result of a hosted tool. */
+  readonly #isResponse: boolean;
   #answer: ContentBlock[] = [];
 
-  constructor(builder: ConversationBuilder) {
+  constructor(builder: ConversationBuilder, isResponse: boolean) {
     this.#builder = builder;
+    this.#isResponse = isResponse;
   }
 
   readAll(input: unknown): void {
@@ -256,7 +260,7 @@ class ItemReader {
   #other(item: Fields, path: string): void {
     const { issues, provider } = this.#builder;
     const block = issues.opaque(RESPONSES, item, path, provider);
-    if (!isGiven(item)) {
+    if (this.#isResponse || !isGiven(item)) {
       this.#answer.push(block);
       return;
     }
