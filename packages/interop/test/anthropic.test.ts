@@ -1,6 +1,7 @@
 import type { MessageParam } from "@anthropic-ai/sdk/resources/messages";
 import { fromAnthropic, toAnthropic } from "@espalier/interop";
 import { formatLine } from "@espalier/jsonl-stream";
+import { checkAnthropicRequest } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { anthropicMessages } from "./anthropic-histories.ts";
@@ -178,6 +179,91 @@ describe("any conversation of the Messages API", () => {
         },
       ),
       { numRuns: 200 },
+    );
+  });
+});
+
+describe("a tool that the provider runs", () => {
+  const asked = { role: "user", content: [{ type: "text", text: "Which region sold most?" }] };
+  const code = { type: "server_tool_use", id: "srvtoolu_1", name: "code_execution", input: { code: "q()" } };
+  const query = (id: string) => ({
+    type: "tool_use",
+    id,
+    name: "query",
+    input: {},
+    caller: { type: "code_execution_20250825", tool_id: "srvtoolu_1" },
+  });
+  const rows = (id: string) => ({
+    role: "user",
+    content: [{ type: "tool_result", tool_use_id: id, content: [{ type: "text", text: "rows" }] }],
+  });
+  const ran = {
+    type: "code_execution_tool_result",
+    tool_use_id: "srvtoolu_1",
+    content: { type: "code_execution_result", stdout: "West", stderr: "", return_code: 0, content: [] },
+  };
+  const said = { type: "text", text: "West." };
+  const whole = [
+    asked,
+    { role: "assistant", content: [{ type: "text", text: "I query." }, code, query("toolu_1")] },
+    rows("toolu_1"),
+    { role: "assistant", content: [query("toolu_2")] },
+    rows("toolu_2"),
+    { role: "assistant", content: [ran, said] },
+  ];
+
+  it.each([3, 5, 6])(
+    "waits for the results of the calls that it made: %i messages are restored",
+    (length) => {
+      const messages = whole.slice(0, length);
+      expect(toAnthropic(fromAnthropic(messages, { model })).messages).toEqual(messages);
+      expect(checkAnthropicRequest({ messages }, { strict: true })).toEqual([]);
+    },
+  );
+
+  it("runs after a call of the client that it stands next to", () => {
+    const { caller: _, ...alone } = query("toolu_1");
+    const messages = [asked, { role: "assistant", content: [code, alone] }, rows("toolu_1")];
+    expect(toAnthropic(fromAnthropic(messages, { model })).messages).toEqual(messages);
+  });
+
+  it("and the calls that it made are plain calls, when the user speaks before it goes on", () => {
+    const stopped = [...whole.slice(0, 3), { role: "user", content: [{ type: "text", text: "Stop." }] }];
+    const { messages } = toAnthropic(fromAnthropic(stopped, { model }));
+    expect(JSON.stringify(messages)).not.toContain("srvtoolu_1");
+    expect(JSON.stringify(messages)).toContain("toolu_1");
+  });
+
+  it("is in every request together with its result, or not at all", () => {
+    const wounds = fc.array(
+      fc.record({ at: fc.nat({ max: 8 }), how: fc.constantFrom("hide", "fail", "of another provider") }),
+      { maxLength: 3 },
+    );
+    const searched = { ...code, id: "srvtoolu_2", name: "web_search" };
+    const found = { type: "web_search_tool_result", tool_use_id: "srvtoolu_2", content: [] };
+    const { messages } = fromAnthropic(
+      [
+        ...whole,
+        asked,
+        { role: "assistant", content: [{ type: "text", text: "I search." }, searched] },
+        { role: "assistant", content: [found, said] },
+      ],
+      { model },
+    );
+    fc.assert(
+      fc.property(fc.nat({ max: 9 }), wounds, (length, list) => {
+        const kept = messages.slice(0, length).flatMap((message, at) => {
+          const how = list.find((wound) => wound.at === at)?.how;
+          if (how === "hide") return [];
+          if (message.role !== "assistant" || how === undefined) return [message];
+          return how === "fail"
+            ? [{ ...message, stopReason: "aborted" as const }]
+            : [{ ...message, provider: "openai" }];
+        });
+        const request = written(() => toAnthropic(kept, { model }));
+        if (request) expect(checkAnthropicRequest(request, { strict: true })).toEqual([]);
+      }),
+      { numRuns: 300 },
     );
   });
 });

@@ -16,6 +16,10 @@ const inAnswer = (...blocks: ContentBlockParam[]): MessageParam[] => [
   { role: "assistant", content: [...blocks, text] },
 ];
 
+/** The provider takes no result without its call. */
+const serverCall = { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: {} } as const;
+const afterServerCall = (block: ContentBlockParam): MessageParam[] => inAnswer(serverCall, block);
+
 const blocks: { [Type in ContentBlockParam["type"]]: { messages: MessageParam[]; block: Block<Type> } } = {
   text: around({ type: "text", text: "Said." }, inQuestion),
   image: around({ type: "image", source: { type: "url", url: "https://example.com/a.png" } }, inQuestion),
@@ -33,7 +37,7 @@ const blocks: { [Type in ContentBlockParam["type"]]: { messages: MessageParam[];
     given(block),
   ]),
   server_tool_use: around(
-    { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: {} },
+    serverCall,
     // Without its result the provider takes it only where an answer paused.
     (block) =>
       inAnswer(block, {
@@ -48,7 +52,7 @@ const blocks: { [Type in ContentBlockParam["type"]]: { messages: MessageParam[];
       ...served,
       content: { type: "web_search_tool_result_error", error_code: "unavailable" },
     },
-    inAnswer,
+    afterServerCall,
   ),
   web_fetch_tool_result: around(
     {
@@ -60,7 +64,7 @@ const blocks: { [Type in ContentBlockParam["type"]]: { messages: MessageParam[];
         content: { type: "document", source },
       },
     },
-    inAnswer,
+    afterServerCall,
   ),
   code_execution_tool_result: around(
     {
@@ -68,7 +72,7 @@ const blocks: { [Type in ContentBlockParam["type"]]: { messages: MessageParam[];
       ...served,
       content: { type: "code_execution_result", stdout: "1", stderr: "", return_code: 0, content: [] },
     },
-    inAnswer,
+    afterServerCall,
   ),
   bash_code_execution_tool_result: around(
     {
@@ -76,7 +80,7 @@ const blocks: { [Type in ContentBlockParam["type"]]: { messages: MessageParam[];
       ...served,
       content: { type: "bash_code_execution_result", stdout: "1", stderr: "", return_code: 0, content: [] },
     },
-    inAnswer,
+    afterServerCall,
   ),
   text_editor_code_execution_tool_result: around(
     {
@@ -84,7 +88,7 @@ const blocks: { [Type in ContentBlockParam["type"]]: { messages: MessageParam[];
       ...served,
       content: { type: "text_editor_code_execution_create_result", is_file_update: false },
     },
-    inAnswer,
+    afterServerCall,
   ),
   tool_search_tool_result: around(
     {
@@ -92,7 +96,7 @@ const blocks: { [Type in ContentBlockParam["type"]]: { messages: MessageParam[];
       ...served,
       content: { type: "tool_search_tool_search_result", tool_references: [] },
     },
-    inAnswer,
+    afterServerCall,
   ),
 };
 

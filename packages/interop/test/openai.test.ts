@@ -321,3 +321,67 @@ describe.each([
     );
   });
 });
+
+describe("a call that is not of a function", () => {
+  const user = (text: string) => ({ type: "message", role: "user", content: [{ type: "input_text", text }] });
+  const pair = (kind: string, call_id: string) => [
+    { type: `${kind}_call`, call_id, id: `${kind}_1`, status: "completed" },
+    { type: `${kind}_call_output`, call_id, output: [] },
+  ];
+  const program = { type: "program", id: "p_1", call_id: "call_p", code: "look()", fingerprint: "f" };
+  const caller = { type: "program", caller_id: "call_p" };
+  const made = { type: "function_call", call_id: "call_f", name: "look", arguments: "{}", caller };
+  const output = { type: "function_call_output", call_id: "call_f", output: "Seen." };
+  const ended = { type: "program_output", id: "p_2", call_id: "call_p", result: "1", status: "completed" };
+  const said = { type: "message", role: "assistant", content: "Done." };
+  const whole = [
+    user("Go."),
+    ...pair("computer", "call_1"),
+    ...pair("shell", "call_2"),
+    ...pair("apply_patch", "call_3"),
+    { type: "mcp_approval_request", id: "ap_1", name: "look", server_label: "eyes", arguments: "{}" },
+    { type: "mcp_approval_response", approval_request_id: "ap_1", approve: true },
+    program,
+    made,
+    output,
+    ended,
+    said,
+  ];
+
+  it("is restored with its output, and a program also while its call has just been answered", () => {
+    for (const input of [whole, whole.slice(0, whole.indexOf(ended))])
+      expect(toOpenaiResponses(fromOpenaiResponses(input, { model }))).toEqual({ input });
+  });
+
+  it("is in every request together with its output, or not at all", () => {
+    const { messages } = fromOpenaiResponses([...whole, user("And?")], { model });
+    const wounds = fc.array(
+      fc.record({ at: fc.nat({ max: messages.length }), how: fc.constantFrom("hide", "fail", "move") }),
+      { maxLength: 3 },
+    );
+    fc.assert(
+      fc.property(fc.nat({ max: messages.length }), wounds, (length, list) => {
+        const kept = messages.slice(0, length).flatMap((message, at) => {
+          const how = list.find((wound) => wound.at === at)?.how;
+          if (how === "hide") return [];
+          if (message.role !== "assistant" || how === undefined) return [message];
+          return [
+            { ...message, ...(how === "fail" ? { stopReason: "aborted" as const } : { provider: "azure" }) },
+          ];
+        });
+        const { input = [] } = written(() => toOpenaiResponses(kept, { model })) ?? {};
+        const items = input as { type: string; call_id?: string; caller?: { caller_id: string } }[];
+        const called = items
+          .filter(({ type }) => /_call$|^program$/.test(type))
+          .map(({ call_id }) => call_id);
+        const given = items.filter(({ type }) => type.endsWith("_output")).map(({ call_id }) => call_id);
+        const running = items.at(-1)?.type === "function_call_output" && !given.includes("call_p");
+        expect(called.filter((id) => !(running && id === "call_p")).sort()).toEqual(given.sort());
+        for (const item of items) if (item.caller) expect(called).toContain(item.caller.caller_id);
+        const asked = items.some(({ type }) => type === "mcp_approval_request");
+        if (!asked) expect(items.some(({ type }) => type === "mcp_approval_response")).toBe(false);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});

@@ -107,6 +107,24 @@ describe("checkAnthropicRequest", () => {
       "single result",
     ],
     [
+      "a server's result without its call",
+      body([
+        hello,
+        assistant({ type: "web_search_tool_result", tool_use_id: "s1", content: [] }, text("so")),
+      ]),
+      "unexpected `tool_use_id` found in `web_search_tool_result` blocks: s1",
+    ],
+    [
+      "a server's call without a result",
+      body([hello, assistant({ type: "server_tool_use", id: "s1", name: "web_search", input: {} }), hello]),
+      "without a corresponding `web_search_tool_result` block",
+    ],
+    [
+      "a call that no program made",
+      body([hello, assistant({ ...call("1"), caller: { tool_id: "s1" } }), user(answer("1"))]),
+      "caller.tool_id",
+    ],
+    [
       "text before a result",
       body([hello, assistant(call("1")), user(text("so"), answer("1"))]),
       "before other content",

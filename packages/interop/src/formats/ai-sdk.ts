@@ -1,18 +1,14 @@
 import {
   type AnswerBlock,
   type AssistantMessage,
-  type ContentBlock,
   type Conversation,
-  contentBlocks,
   detachImages,
   type HealedResult,
-  isFailedAnswer,
   isRecord,
   NO_RESULT,
   parsedItem,
   parsedJson,
   type RequestFormat,
-  type SessionContext,
   type ThinkingBlock,
   type UserBlock,
 } from "@espalier/session-tree";
@@ -148,7 +144,6 @@ export const aiSdkFormat: RequestFormat<AiSdkRequest> = nativeFormat(
     callIdLength: 40,
     toolNameLength: 64,
     acceptsThinking: acceptsReasoning,
-    prepare: withoutLostApprovals,
     render,
   },
   FORMAT,
@@ -162,31 +157,14 @@ export const aiSdkFormat: RequestFormat<AiSdkRequest> = nativeFormat(
     }),
     // The SDK itself asks for approval, and runs the tool.
     ofClient: "ai-sdk.tool-approval-request",
+    ties({ type, approvalId, toolCallId }) {
+      if (type === "tool-approval-request") return { question: `approval ${approvalId}` };
+      if (type === "tool-approval-response") return { result: `approval ${approvalId}` };
+      if (type === "tool-result") return { result: toolCallId };
+      return type === "tool-call" ? { question: toolCallId } : {};
+    },
   },
 );
-
-/**
- * Returns the context without approvals of calls that are no longer in it. This is done before turns are made: a turn
- * with only such approvals would be empty, and the conversation would begin with an answer.
- */
-function withoutLostApprovals(context: SessionContext): SessionContext {
-  const partOf = (block: ContentBlock) => nativeFor(block, FORMAT)?.value ?? {};
-  const asked = new Set<unknown>();
-  for (const message of context.messages)
-    if (message?.role === "assistant" && !isFailedAnswer(message))
-      for (const part of contentBlocks(message).map(partOf))
-        if (part["type"] === "tool-approval-request") asked.add(part["approvalId"]);
-  const isLost = (block: ContentBlock): boolean => {
-    const { type, approvalId } = partOf(block);
-    return type === "tool-approval-response" && !asked.has(approvalId);
-  };
-  const messages = context.messages.map((message) =>
-    message?.role === "user" && Array.isArray(message.content)
-      ? { ...message, content: message.content.filter((block) => !isRecord(block) || !isLost(block)) }
-      : message,
-  );
-  return { ...context, messages };
-}
 
 function render({ system, tools, turns }: Conversation): AiSdkRequest {
   const messages: AiSdkMessage[] = [];

@@ -3,10 +3,7 @@ import {
   type AssistantMessage,
   anthropicFormat,
   type ContentBlock,
-  contentBlocks,
-  isFailedAnswer,
   isRecord,
-  type SessionContext,
   type StopReason,
 } from "@espalier/session-tree";
 import { toUsage } from "@espalier/summarizer";
@@ -24,7 +21,7 @@ import {
   type WriteOptions,
   writeRequest,
 } from "./conversation.ts";
-import { imageAt, nativeFor, nativeFormat, withNative } from "./native.ts";
+import { imageAt, type NativeTies, nativeFormat, withNative } from "./native.ts";
 
 const FORMAT = "anthropic";
 
@@ -190,40 +187,16 @@ export function answerFacts(fields: Fields): { said: Partial<AssistantMessage>; 
   };
 }
 
-/** Type of a stored call of a server tool. */
-const SERVER_CALL = `${FORMAT}.server_tool_use`;
-
-/**
- * Leaves out calls of server tools that have no result, because an answer was cut off or a paused one was never
- * continued. The API refuses them, except in the paused answer at the end, which it continues.
- */
-function withoutOpenServerCalls<Context extends Pick<SessionContext, "messages">>(context: Context): Context {
-  const calls = new Set<unknown>();
-  const results = new Set<unknown>();
-  for (const message of context.messages) {
-    if (message.role !== "assistant") continue;
-    for (const block of contentBlocks(message)) {
-      const { id, tool_use_id } = nativeFor(block, FORMAT)?.value ?? {};
-      if ((block.type as string) === SERVER_CALL) calls.add(id);
-      else if (tool_use_id !== undefined) results.add(tool_use_id);
-    }
-  }
-  const open = new Set([...calls].filter((id) => !results.has(id)));
-  if (open.size === 0) return context;
-  const last = context.messages.findLast((message) => !isFailedAnswer(message));
-  const messages = context.messages.map((message) => {
-    if (message.role !== "assistant") return message;
-    if (message === last && message.stopReason === "deferred") return message;
-    const content = contentBlocks(message).filter(
-      (block) => (block.type as string) !== SERVER_CALL || !open.has(nativeFor(block, FORMAT)?.value["id"]),
-    );
-    return { ...message, content } as typeof message;
-  });
-  return { ...context, messages };
+/** Returns the ids of a server tool's call or result, or of the code that made a call. */
+function tiesOf({ type, id, tool_use_id, caller }: Fields): NativeTies {
+  if (type === "server_tool_use" || type === "mcp_tool_use") return { call: id };
+  return { result: tool_use_id, caller: isRecord(caller) ? caller["tool_id"] : undefined };
 }
 
 /** `anthropicFormat`, with the blocks and fields that only this provider supports. */
-export const anthropicNative = nativeFormat({ ...anthropicFormat, prepare: withoutOpenServerCalls }, FORMAT, {
+export const anthropicNative = nativeFormat(anthropicFormat, FORMAT, {
+  ties: tiesOf,
+  isServed: true,
   text: (text, fields) => ({ type: "text", text, ...fields }),
   picture: ({ url, data, mediaType }, fields) => ({
     type: "image",

@@ -1,9 +1,15 @@
 import {
+  type AssistantMessage,
   type ContentBlock,
   type ContextMessage,
+  contentBlocks,
   healedImage,
+  isBlank,
+  isFailedAnswer,
   isRecord,
   type RequestFormat,
+  type SessionContext,
+  toolCalls,
 } from "@espalier/session-tree";
 
 /** Formats in which a conversation can be read and written. */
@@ -65,7 +71,7 @@ export function withNative<Block extends object>(
 export const refusesIn = (blocks: readonly unknown[], format: FormatName): boolean =>
   blocks.some((block) => {
     if (!isRecord(block) || nativeFor(block, format)?.value["type"] !== "refusal") return false;
-    return typeof block["text"] === "string" && block["text"].trim() !== "";
+    return typeof block["text"] === "string" && !isBlank(block["text"]);
   });
 
 /** Returns the native fields of a block or a message for this format; undefined for invalid values of a file. */
@@ -85,6 +91,18 @@ interface Picture {
   mediaType?: string;
 }
 
+/** Ids that connect native blocks. Common calls and their results are not connected by them, but by the request. */
+export interface NativeTies {
+  /** Id of a call that must have a result. */
+  call?: unknown;
+  /** Id of a call whose result can be missing. */
+  question?: unknown;
+  /** Id of the call to which a result belongs. */
+  result?: unknown;
+  /** Id of the program, a native call, that makes this common call. */
+  caller?: unknown;
+}
+
 /** Functions with which an API writes common blocks that have additional fields. */
 interface NativeWriting {
   /** Writes a text of a user, or of an answer (`isAnswer`); undefined to write it without its additional fields. */
@@ -92,6 +110,13 @@ interface NativeWriting {
   picture(picture: Picture, fields: Record<string, unknown>): object;
   /** Type of a block that is the client's although it is in an answer: it is sent back to any provider. */
   ofClient?: string;
+  /** Returns the ids in native fields. Without this function, no native block depends on another one. */
+  ties?(fields: Record<string, unknown>): NativeTies;
+  /**
+   * True: native calls are run by the provider. One in a paused answer, or next to calls of the client, runs after the
+   * request.
+   */
+  isServed?: boolean;
 }
 
 /**
@@ -102,8 +127,9 @@ interface NativeWriting {
 export function nativeFormat<Request>(
   base: RequestFormat<Request>,
   format: FormatName,
-  { text, picture, ofClient }: NativeWriting,
+  writing: NativeWriting,
 ): RequestFormat<Request> {
+  const { text, picture, ofClient, ties } = writing;
   return {
     ...base,
     /**
@@ -121,7 +147,8 @@ export function nativeFormat<Request>(
           refusesIn(message.content, format);
         return isTakenBack ? { ...message, stopReason: "stop" } : message;
       });
-      return { ...prepared, messages };
+      const paired = ties ? withoutSingles(messages, model, format, writing) : messages;
+      return { ...prepared, messages: paired };
     },
     opaque(part, { answer, model }) {
       const found = nativeFor(part, format);
@@ -132,8 +159,8 @@ export function nativeFormat<Request>(
       const isOwn = answer === undefined || answer.provider === model?.provider;
       if (block.type === "toolCall") return answer && isOwn ? fields : undefined;
       if (block.type === "text") {
-        const isBlank = typeof block.text !== "string" || block.text.trim() === "";
-        return fields && isOwn && !isBlank ? text(block.text, fields, answer !== undefined) : undefined;
+        const isEmpty = typeof block.text !== "string" || isBlank(block.text);
+        return fields && isOwn && !isEmpty ? text(block.text, fields, answer !== undefined) : undefined;
       }
       if (block.type.startsWith(`${format}.`)) return isOwn || block.type === ofClient ? fields : undefined;
       if (answer) return undefined;
@@ -145,6 +172,74 @@ export function nativeFormat<Request>(
       return undefined;
     },
   };
+}
+
+/**
+ * Leaves out native calls without a result and native results without a call, because an API refuses a request with
+ * either: an answer was cut off, hidden or compacted, or another provider gave it. A call for which the request waits is
+ * sent. Common calls that a left-out program made are sent without their native fields.
+ */
+function withoutSingles(
+  messages: readonly ContextMessage[],
+  model: SessionContext["model"],
+  format: FormatName,
+  { ties = () => ({}), isServed, ofClient }: NativeWriting,
+): ContextMessage[] {
+  const tiesOf = (block: ContentBlock) => ties(nativeFor(block, format)?.value ?? {});
+  const known = new Map<unknown, ContentBlock>();
+  const awaited = new Map<unknown, ContentBlock>();
+  const single = new Set<ContentBlock>();
+  let isTied = false;
+  for (const message of messages) {
+    if (!message || isFailedAnswer(message)) continue;
+    const isOwn = message.role !== "assistant" || message.provider === model?.provider;
+    for (const block of contentBlocks(message)) {
+      if (!isOwn && block.type !== ofClient) continue;
+      const { call, question, result, caller } = tiesOf(block);
+      if (result !== undefined && !awaited.delete(result)) single.add(block);
+      const id = call ?? question;
+      isTied ||= (id ?? result ?? caller) !== undefined;
+      if (id === undefined) continue;
+      const earlier = awaited.get(id);
+      if (earlier) single.add(earlier);
+      awaited.set(id, block);
+      known.set(id, block);
+    }
+  }
+  if (!isTied) return [...messages];
+  const lastAt = messages.findLastIndex(
+    (message) => message?.role === "assistant" && !isFailedAnswer(message),
+  );
+  const last = messages[lastAt] as AssistantMessage | undefined;
+  const calls = last ? toolCalls(last) : [];
+  const runsNext =
+    isServed && last && (calls.length > 0 || last.stopReason !== "length") ? contentBlocks(last) : [];
+  const isSaid = messages.slice(lastAt + 1).some((message) => saysMore(message, tiesOf));
+  for (const [id, block] of awaited) {
+    const waits = runsNext.includes(block) || calls.some((made) => tiesOf(made).caller === id);
+    if (tiesOf(block).call !== undefined && (isSaid || !waits)) single.add(block);
+  }
+  const isOrphan = (block: ContentBlock): boolean => {
+    const { caller } = block.type === "toolCall" ? tiesOf(block) : {};
+    const program = known.get(caller);
+    return caller !== undefined && (program === undefined || single.has(program));
+  };
+  return messages.map((message) => {
+    const blocks = message && !isFailedAnswer(message) ? contentBlocks(message) : [];
+    if (!blocks.some((block) => single.has(block) || isOrphan(block))) return message;
+    const content = blocks
+      .filter((block) => !single.has(block))
+      .map((block) => (isOrphan(block) ? { ...block, native: undefined } : block));
+    return { ...message, content } as ContextMessage;
+  });
+}
+
+/** Returns whether a message after the last answer says more to the model than results. */
+function saysMore(message: ContextMessage | undefined, tiesOf: (block: ContentBlock) => NativeTies): boolean {
+  if (message?.role === "bashExecution") return message.excludeFromContext !== true;
+  if (message?.role === "user" || message?.role === "custom")
+    return contentBlocks(message).some((block) => tiesOf(block).result === undefined);
+  return message?.role === "branchSummary" || message?.role === "compactionSummary";
 }
 
 /** Maximum depth of a value in a session: lines are at most 256 deep, and blocks are inside a message. */

@@ -25,7 +25,15 @@ import {
   type WriteOptions,
   writeRequest,
 } from "./conversation.ts";
-import { type FormatName, imageAt, nativeFormat, plainJson, refusesIn, withNative } from "./native.ts";
+import {
+  type FormatName,
+  imageAt,
+  type NativeTies,
+  nativeFormat,
+  plainJson,
+  refusesIn,
+  withNative,
+} from "./native.ts";
 
 const CHAT = "openai-chat";
 const RESPONSES = "openai-responses";
@@ -291,8 +299,19 @@ function withExtra(block: ContentBlock, extra: Fields): ContentBlock {
   return withNative(block, RESPONSES, { ...known, ...extra });
 }
 
+/** Returns the ids of a call that is not of a function, of its output, or of the program that made a call. */
+function tiesOf({ type, call_id, id, approval_request_id, caller }: Fields): NativeTies {
+  if (type === "mcp_approval_request") return { question: id };
+  if (type === "mcp_approval_response") return { result: approval_request_id };
+  const by = isRecord(caller) ? (caller["caller_id"] ?? undefined) : undefined;
+  // The server's own searches have no `call_id`. The output of a local shell names its call by the `id` of the item.
+  if (typeof call_id !== "string" || String(type).startsWith("local_shell")) return { caller: by };
+  return String(type).endsWith("_output") ? { result: call_id } : { call: call_id, caller: by };
+}
+
 /** `openaiResponsesFormat`, with the items, parts and fields that only this API has. */
 export const openaiResponsesNative = nativeFormat(openaiResponsesFormat, RESPONSES, {
+  ties: tiesOf,
   text: (text, { type, ...extra }, isAnswer) =>
     isAnswer
       ? {

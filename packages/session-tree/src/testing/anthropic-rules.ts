@@ -242,7 +242,7 @@ function checkBlock(block: Fields, role: string, at: string, options: CheckOptio
   if (!must(typeof type === "string", `${at}.type: a type is required`)) return;
   const name = String(type);
   const rule = RULES[name];
-  const isServers = name.startsWith("server_tool") || name.endsWith("_tool_result");
+  const isServers = /^(server|mcp)_tool_use$|_tool_result$/.test(name);
   if (!must(rule || isServers, `${at}: unknown type ${name}`) || !rule) return;
   must(rule.roles.split(" ").includes(role), `${at}: ${name} blocks cannot be in ${role} messages`);
   knownFields(block, new Set(["type", "cache_control", ...rule.fields.split(" ")]), at, must);
@@ -300,24 +300,22 @@ function countMarkers(parts: readonly unknown[]): number {
  */
 function checkPairs(turns: readonly CheckedTurn[], options: CheckOptions, must: Must): void {
   const used = new Set<string>();
+  const served: ServerCalls = new Map();
   let open: string[] = [];
   for (const turn of turns) {
     if (turn.role === "user") {
       checkResults(turn, open, options, must);
       open = [];
-    } else open = checkCalls(turn, turn === turns.at(-1), used, options, must);
+    } else {
+      open = checkCalls(turn, used, options, must);
+      checkServerCalls(turn, turn === turns.at(-1), served, must);
+    }
   }
   answered(open, must);
 }
 
 /** Returns the ids of a turn's calls. */
-function checkCalls(
-  { blocks }: CheckedTurn,
-  isLast: boolean,
-  used: Set<string>,
-  { strict }: CheckOptions,
-  must: Must,
-) {
+function checkCalls({ blocks }: CheckedTurn, used: Set<string>, { strict }: CheckOptions, must: Must) {
   const calls: string[] = [];
   for (const { block, at } of blocks) {
     must(
@@ -330,26 +328,38 @@ function checkCalls(
     used.add(id);
     calls.push(id);
   }
-  checkServerCalls(blocks, isLast, must);
   const end = blocks.at(-1);
   const isThinking = /^(redacted_)?thinking$/.test(String(end?.block["type"]));
   must(!isThinking, `${end?.at}: the final block in an assistant message cannot be thinking`);
   return calls;
 }
 
+/** A call of a tool that the provider runs, with its position; false when it has its result. */
+type ServerCalls = Map<unknown, PlacedBlock | false>;
+
 /**
- * Checks calls of tools that the provider runs. Their result is in the same turn; in a last turn that is to be
- * continued it can be missing.
+ * Checks calls of tools that the provider runs, and their results. The result comes after its call: in the same turn, or
+ * in a later one when the call's turn also has calls of the client. While the client has not answered such calls, and in
+ * a last turn that is to be continued, it can be missing.
  */
-function checkServerCalls(blocks: readonly PlacedBlock[], isLast: boolean, must: Must): void {
-  const results = new Set(blocks.map(({ block }) => block["tool_use_id"]));
-  for (const { block, at } of blocks) {
-    const { type, id, name } = block;
-    if (type !== "server_tool_use" || isLast) continue;
-    const problem = `${at}: \`${name}\` tool use with id \`${id}\` was found without a corresponding \`${name}_tool_result\` block`;
-    must(results.has(id), problem);
+function checkServerCalls({ blocks }: CheckedTurn, isLast: boolean, served: ServerCalls, must: Must): void {
+  for (const placed of blocks) {
+    const { type, id, tool_use_id: of, caller } = placed.block;
+    if (/^(server|mcp)_tool_use$/.test(String(type))) served.set(id, placed);
+    else if (type === "tool_use" && isRecord(caller) && caller["tool_id"] !== undefined)
+      must(served.has(caller["tool_id"]), `${placed.at}.caller.tool_id: no such call before it`);
+    else if (String(type).endsWith("_tool_result") && must(served.get(of), unexpected(placed)))
+      served.set(of, false);
   }
+  if (isLast || blocks.some(({ block }) => block["type"] === "tool_use")) return;
+  for (const call of served.values()) if (call) must(false, missing(call));
 }
+
+const unexpected = ({ at, block }: PlacedBlock): string =>
+  `${at}: unexpected \`tool_use_id\` found in \`${block["type"]}\` blocks: ${block["tool_use_id"]}`;
+
+const missing = ({ at, block: { id, name } }: PlacedBlock): string =>
+  `${at}: \`${name}\` tool use with id \`${id}\` was found without a corresponding \`${name}_tool_result\` block`;
 
 function checkResults(
   { blocks }: CheckedTurn,
