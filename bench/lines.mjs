@@ -7,6 +7,7 @@ import { lines as planning } from "./lines/planning.mjs";
 import { lines as postgres } from "./lines/postgres.mjs";
 import { lines as reading } from "./lines/reading.mjs";
 import { lines as servers } from "./lines/servers.mjs";
+import { lines as slow } from "./lines/slow.mjs";
 import { lines as terminal } from "./lines/terminal.mjs";
 import { lines as turns } from "./lines/turns.mjs";
 import { lines as viewer } from "./lines/viewer.mjs";
@@ -26,4 +27,5 @@ export const lines = [
   servers,
   terminal,
   viewer,
+  slow,
 ].flat();

@@ -12,6 +12,7 @@ const bench = fileURLToPath(new URL("..", import.meta.url));
 /** Contenders, and the packages that they need. A contender whose package is missing is reported as missing. */
 const CONTENDERS = {
   espalier: { needs: ".work/sessionTree.mjs" },
+  slow: { needs: ".work/slowInputs.mjs" },
   limit: { needs: "package.json" },
   pi: { needs: "node_modules/@earendil-works/pi-coding-agent/package.json", needsNewerNode: true },
   langgraph: { needs: "node_modules/@langchain/langgraph-checkpoint/package.json" },
@@ -112,7 +113,7 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
  * Bundles every public entry of every package into a file of its own, named after it: `sessionTree.mjs`,
- * `sessionTreeNode.mjs`. What several need stands in files that they share.
+ * `sessionTreeNode.mjs`. Code that several need is in files that they share. `INNER` files are bundled, too.
  */
 export async function bundleProject(folder) {
   // Uses the workspace's esbuild, because bench does not install packages of the workspace again.
@@ -134,8 +135,9 @@ export async function bundleProject(folder) {
     );
   });
   rmSync(folder, { recursive: true, force: true });
+  const inner = Object.entries(INNER).map(([name, path]) => [name, join(root, path)]);
   await build({
-    entryPoints: Object.fromEntries(entries.map(({ name, path }) => [name, path])),
+    entryPoints: Object.fromEntries([...entries.map(({ name, path }) => [name, path]), ...inner]),
     outdir: folder,
     outExtension: { ".js": ".mjs" },
     splitting: true,
@@ -151,6 +153,14 @@ export async function bundleProject(folder) {
     logLevel: "warning",
   });
 }
+
+/** Files without a door that are measured, or that make what is measured. */
+const INNER = {
+  cliMarkdown: "apps/cli/src/markdown/markdown.ts",
+  requestHistories: "packages/session-tree/test/request-histories.ts",
+  slowInputs: "packages/session-tree/test/slow-inputs.ts",
+  slowTexts: "packages/session-tree/src/testing/slow-texts.ts",
+};
 
 /** The database package is started only for lines that measure it. */
 const isMeasured = ({ name }) => name === "@espalier/store-postgres";

@@ -68,10 +68,9 @@ async function firstSight(browser, path) {
   });
   try {
     const url = await new Promise((tell) => server.stdout.once("data", (text) => tell(String(text).trim())));
-    const sessions = await (await fetch(`${url}api/sessions`)).json();
     const context = await browser.newContext({ viewport: { width: 1360, height: 860 } });
     const page = await context.newPage();
-    await page.goto(`${url}#/s/${encodeURIComponent(sessions[0].key)}`);
+    await page.goto(url);
     await page.waitForFunction(() => performance.getEntriesByName("tree-painted").length > 0);
     const paint = await page.evaluate(() => performance.getEntriesByName("tree-painted")[0]?.startTime ?? 0);
     await page.waitForSelector(".tree-line .text:not(:empty)");

@@ -21,110 +21,97 @@ import {
 import { expect, test, vi } from "vitest";
 import { entriesOf, quiet, server, stage, textsOf, until, workingFolder } from "./stage.ts";
 
-/** An abort takes milliseconds, and so does other work on the machine: to have shown it once is enough. */
-const REPEATED = { retry: 9 };
-
-/** Aborts an agent and says how many milliseconds its run took to end. */
-async function timeToEnd(agent: { abort(): void }, run: Promise<unknown>): Promise<number> {
-  const start = Date.now();
+/** Aborts an agent and waits until its run has ended. What these tests abort would never end by itself. */
+async function abortAndWait(agent: { abort(): void }, run: Promise<unknown>): Promise<void> {
   agent.abort();
   await run.catch(() => undefined);
-  return Date.now() - start;
 }
 
 const seen = (events: AgentEvent[], type: AgentEvent["type"]) => events.some((event) => event.type === type);
 
-test("an abort ends an answer within a second and keeps what there was of it", REPEATED, async () => {
+test("an abort ends an answer and keeps what there was of it", async () => {
   const { url } = await server({ reply: brokenReply("The pears are ripe, and so are", "hang") });
   const { agent, session, events } = await stage({ url });
   const run = agent.run("What grows here?");
   await until(() => seen(events, "text"));
-  expect(await timeToEnd(agent, run)).toBeLessThan(1_000);
+  await abortAndWait(agent, run);
   expect(await run).toMatchObject({ stopReason: "aborted" });
   expect(textsOf(session.file, "assistant")).toEqual(["The pears are ripe, "]);
   expect(agent.isRunning).toBe(false);
 });
 
-test(
-  "an abort ends a model and a tool that listen to no signal, and every call has a result",
-  REPEATED,
-  async () => {
-    const cwd = workingFolder();
-    const session = await createSession({ cwd, home: cwd, log: quiet });
-    const calls = ["c1", "c2", "c3"].map((id) => ({ id, name: "wait", arguments: {} }));
-    const events: AgentEvent[] = [];
-    const wait = { name: "wait", run: () => new Promise<string>(() => undefined) };
-    const agent = createAgent({
-      session,
-      model: scriptedModel([{ calls }, { text: "Well." }]),
-      tools: [wait],
-    });
-    agent.on((event) => events.push(event));
-    const run = agent.run("Wait.");
-    await until(() => seen(events, "tool_start"));
-    expect(await timeToEnd(agent, run)).toBeLessThan(1_000);
-    expect(textsOf(session.file, "toolResult")).toEqual([INTERRUPTED, NOT_RUN, NOT_RUN]);
+test("an abort ends a model and a tool that listen to no signal, and every call has a result", async () => {
+  const cwd = workingFolder();
+  const session = await createSession({ cwd, home: cwd, log: quiet });
+  const calls = ["c1", "c2", "c3"].map((id) => ({ id, name: "wait", arguments: {} }));
+  const events: AgentEvent[] = [];
+  const wait = { name: "wait", run: () => new Promise<string>(() => undefined) };
+  const agent = createAgent({
+    session,
+    model: scriptedModel([{ calls }, { text: "Well." }]),
+    tools: [wait],
+  });
+  agent.on((event) => events.push(event));
+  const run = agent.run("Wait.");
+  await until(() => seen(events, "tool_start"));
+  await abortAndWait(agent, run);
+  expect(textsOf(session.file, "toolResult")).toEqual([INTERRUPTED, NOT_RUN, NOT_RUN]);
 
-    const deaf: Provider = {
-      ...scriptedModel([]),
-      async *send() {
-        yield { type: "text", text: "Half" };
-        await new Promise(() => undefined);
-      },
-    };
-    await agent.setModel(deaf);
-    events.length = 0;
-    const next = agent.run("Again.");
-    await until(() => seen(events, "text"));
-    expect(await timeToEnd(agent, next)).toBeLessThan(1_000);
-    expect(textsOf(session.file, "assistant").at(-1)).toBe("Half");
-    await session.close();
-  },
-);
+  const deaf: Provider = {
+    ...scriptedModel([]),
+    async *send() {
+      yield { type: "text", text: "Half" };
+      await new Promise(() => undefined);
+    },
+  };
+  await agent.setModel(deaf);
+  events.length = 0;
+  const next = agent.run("Again.");
+  await until(() => seen(events, "text"));
+  await abortAndWait(agent, next);
+  expect(textsOf(session.file, "assistant").at(-1)).toBe("Half");
+  await session.close();
+});
 
-test(
-  "an abort ends a compaction, and input that was typed meanwhile is answered once",
-  REPEATED,
-  async () => {
-    const cwd = workingFolder();
-    let release = () => {};
-    const hangs = scriptedSummarizer(
-      () =>
-        new Promise<never>((_, reject) => {
-          release = () => reject(new Error("late"));
-        }),
-    );
-    const session = await createSession({
-      cwd,
-      home: cwd,
-      log: quiet,
-      summarizer: hangs,
-      fallback: false,
-      compaction: { keepRecentTokens: 100 },
-    });
-    const model = scriptedModel([
-      { text: "long ".repeat(800) },
-      { text: "long ".repeat(800) },
-      { text: "Pears." },
-    ]);
-    const agent = createAgent({ session, model });
-    await agent.run("One?");
-    await agent.run("Two?");
-    const compaction = agent.forceCompact();
-    await until(() => hangs.requests.length > 0);
-    const run = agent.run("What grows here?");
-    await until(() => textsOf(session.file, "user").length === 3);
-    expect(model.requests).toHaveLength(2);
-    expect(await timeToEnd(agent, compaction)).toBeLessThan(1_000);
-    release();
-    expect(await run).toMatchObject({ content: [{ type: "text", text: "Pears." }] });
-    expect(textsOf(session.file, "user")).toEqual(["One?", "Two?", "What grows here?"]);
-    expect(entriesOf(session.file).some(({ type }) => type === "compaction")).toBe(false);
-    await session.close();
-  },
-);
+test("an abort ends a compaction, and input that was typed meanwhile is answered once", async () => {
+  const cwd = workingFolder();
+  let release = () => {};
+  const hangs = scriptedSummarizer(
+    () =>
+      new Promise<never>((_, reject) => {
+        release = () => reject(new Error("late"));
+      }),
+  );
+  const session = await createSession({
+    cwd,
+    home: cwd,
+    log: quiet,
+    summarizer: hangs,
+    fallback: false,
+    compaction: { keepRecentTokens: 100 },
+  });
+  const model = scriptedModel([
+    { text: "long ".repeat(800) },
+    { text: "long ".repeat(800) },
+    { text: "Pears." },
+  ]);
+  const agent = createAgent({ session, model });
+  await agent.run("One?");
+  await agent.run("Two?");
+  const compaction = agent.forceCompact();
+  await until(() => hangs.requests.length > 0);
+  const run = agent.run("What grows here?");
+  await until(() => textsOf(session.file, "user").length === 3);
+  expect(model.requests).toHaveLength(2);
+  await abortAndWait(agent, compaction);
+  release();
+  expect(await run).toMatchObject({ content: [{ type: "text", text: "Pears." }] });
+  expect(textsOf(session.file, "user")).toEqual(["One?", "Two?", "What grows here?"]);
+  expect(entriesOf(session.file).some(({ type }) => type === "compaction")).toBe(false);
+  await session.close();
+});
 
-test("who wants all to end does not wait for a run that waits for a compaction", REPEATED, async () => {
+test("who wants all to end does not wait for a run that waits for a compaction", async () => {
   const cwd = workingFolder();
   const session = await createSession({
     cwd,
@@ -150,7 +137,7 @@ test("who wants all to end does not wait for a run that waits for a compaction",
   await session.close();
 });
 
-test("an abort ends the wait before a request is sent again", REPEATED, async () => {
+test("an abort ends the wait before a request is sent again", async () => {
   let asked = 0;
   const { url } = await server({
     reply: () =>
@@ -159,7 +146,7 @@ test("an abort ends the wait before a request is sent again", REPEATED, async ()
         : textReply("Never."),
   });
   const open = { compaction: { keepRecentTokens: 50 }, summarizer: extractiveSummarizer() };
-  const { agent, session, events } = await stage({ url, overflowRetryDelayMs: 60_000, open });
+  const { agent, session, events } = await stage({ url, overflowRetryDelayMs: 600_000, open });
   for (let at = 0; at < 3; at++)
     await session.appendMessages([
       { role: "user", content: "More. ".repeat(300) },
@@ -167,7 +154,7 @@ test("an abort ends the wait before a request is sent again", REPEATED, async ()
     ] as never);
   const run = agent.run("What grows here?");
   await until(() => seen(events, "retry"));
-  expect(await timeToEnd(agent, run)).toBeLessThan(1_000);
+  await abortAndWait(agent, run);
   expect(asked).toBe(1);
 });
 

