@@ -15,8 +15,9 @@ const terminal = {
   name: "terminal",
   title: "Terminal",
   async run(bench) {
-    const figures = bench.isSmoke || !canScript() ? undefined : await measured(bench);
-    const { start, screen, keys } = figures ?? {};
+    const { path } = bench.session({ entries: 1_000_000 });
+    const { start, screen } = bench.isSmoke || !canScript() ? {} : await firstScreens(path);
+    const keys = await pressedKeys(bench, path);
     const own = screen === undefined || start === undefined ? undefined : Math.max(0, screen - start);
     return [
       rowOf(
@@ -27,7 +28,7 @@ const terminal = {
         { facts: { start, screen } },
       ),
       ...SIZES.map(({ columns, rows }, at) => {
-        const { work, worst, waited } = keys?.[at] ?? {};
+        const { work, worst, waited } = keys[at];
         return rowOf(
           `a key while 1M entries are moved through, ${columns} × ${rows}, work until it is written`,
           "ms",
@@ -57,8 +58,7 @@ const PRESSED = 600;
 /** Milliseconds between two keys, as when a key is held down. The screen is drawn at most 60 times a second. */
 const BETWEEN = 25;
 
-async function measured(bench) {
-  const { path } = bench.session({ entries: 1_000_000 });
+async function firstScreens(path) {
   const starts = [];
   const screens = [];
   for (let round = 0; round <= ROUNDS; round++) {
@@ -66,11 +66,7 @@ async function measured(bench) {
     starts.push(await untilShown("--version", /\d+\.\d+\.\d+/));
     screens.push(await untilShown(path, /\[1 what was said\]/));
   }
-  return {
-    start: median(starts.slice(1)),
-    screen: median(screens.slice(1)),
-    keys: await pressedKeys(bench, path),
-  };
+  return { start: median(starts.slice(1)), screen: median(screens.slice(1)) };
 }
 
 /** Milliseconds until the command has written a pattern to its terminal. */
@@ -111,7 +107,7 @@ async function pressedKeys(bench, path) {
   for (const size of SIZES) {
     const fd = openSync("/dev/null", "w");
     const screen = new core.Screen(INPUT, { fd, ...size }, { colours: true, ascii: false });
-    let state = core.firstState(size, { now: Date.now(), isColoured: true });
+    let state = core.firstState({ size, now: Date.now(), isColoured: true });
     const handle = (event) => {
       ({ state } = core.update(state, event));
       screen.draw(core.view(state), size.columns);
@@ -120,13 +116,14 @@ async function pressedKeys(bench, path) {
     handle(opened);
     const worked = [];
     const waited = [];
-    for (let at = 0; at < WARMING + PRESSED; at++) {
+    const warming = bench.count(WARMING, 2);
+    for (let at = 0; at < warming + bench.count(PRESSED, 5); at++) {
       await setTimeout(BETWEEN);
       const before = process.cpuUsage();
       const began = performance.now();
       handle({ type: "key", key: at % 10 === 9 ? "pageup" : "up" });
       const { user, system } = process.cpuUsage(before);
-      if (at < WARMING) continue;
+      if (at < warming) continue;
       worked.push((user + system) / 1_000);
       waited.push(performance.now() - began);
     }

@@ -17,7 +17,7 @@ const viewer = {
   name: "viewer",
   title: "Viewer",
   async run(bench) {
-    const figures = bench.isSmoke || !existsSync(BROWSER) ? undefined : await measured(bench);
+    const figures = existsSync(BROWSER) ? await measured(bench) : undefined;
     const { paint, words, usage, whole, frame, worst, page } = figures ?? {};
     const perSecond = frame === undefined ? undefined : 1_000 / frame;
     return [
@@ -52,7 +52,8 @@ async function measured(bench) {
   const browser = await chromium.launch({ executablePath: BROWSER, args: FLAGS });
   try {
     const sights = [];
-    for (let round = 0; round < 3; round++) sights.push(await firstSight(browser, path));
+    for (let round = 0; round < bench.count(3, 1); round++)
+      sights.push(await firstSight(bench, browser, path));
     const medianOf = (field) => median(sights.map((sight) => sight[field]));
     const medians = ["paint", "words", "usage", "whole"].map((field) => [field, medianOf(field)]);
     return { ...sights.at(-1), ...Object.fromEntries(medians) };
@@ -62,7 +63,7 @@ async function measured(bench) {
 }
 
 /** Starts a server, shows the session, and then scrolls through it. */
-async function firstSight(browser, path) {
+async function firstSight(bench, browser, path) {
   const server = spawn(process.execPath, [join(root, "scripts/espalier.mjs"), "serve", path], {
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -82,10 +83,11 @@ async function firstSight(browser, path) {
     const beforeWhole = performance.now();
     await page.getByRole("button", { name: "Fold runs" }).click();
     await page.waitForFunction(
-      () => Number(document.querySelector(".tree-line")?.getAttribute("aria-setsize")) > 50_000,
+      (count) => Number(document.querySelector(".tree-line")?.getAttribute("aria-setsize")) > count,
+      bench.count(50_000, 100),
     );
     const whole = performance.now() - beforeWhole;
-    const frames = await page.evaluate(panned, FRAMES);
+    const frames = await page.evaluate(panned, bench.count(FRAMES, 10));
     await context.close();
     const html = await (await fetch(url)).text();
     return {
