@@ -112,6 +112,25 @@ describe("an append", () => {
     expect([...session.tree.entries()].at(-1)).toEqual(entry);
   });
 
+  test("that names an id with a lone surrogate is refused: its line would name no entry", async () => {
+    const [first, second] = growEntries("u1 > a1").map((entry) => JSON.stringify(entry));
+    const lines = [HEADER, first, second!.replace('"id":"a1"', String.raw`"id":"\ud800"`)];
+    const session = await SessionTree.open(memoryLog(Buffer.from(`${lines.join("\n")}\n`)));
+    expect(session.leafId).toBe("\ud800");
+    const refused = { code: "invalid-entry", message: expect.stringContaining("has a lone surrogate") };
+    await expect(session.append(said("on"))).rejects.toMatchObject(refused);
+    await session.append(leaf.of({ parentId: "u1", targetId: "u1" }));
+    for (const draft of [
+      label.of({ targetId: "\ud800", label: "here" }),
+      leaf.of({ parentId: "\ud800", targetId: "\ud800" }),
+      contextEdit.of({ parentId: "\ud800", targetId: "u1", replacement: null }),
+    ])
+      await expect(session.append(draft)).rejects.toMatchObject(refused);
+    await session.append(said("on"));
+    const again = await reopened(session);
+    expect([again.leafId, again.context]).toEqual([session.leafId, session.context]);
+  });
+
   test("after a torn line, or a whole line without a newline, starts a new line", async () => {
     const lines = growEntries("u1 > a1").map((entry) => JSON.stringify(entry));
     for (const tail of ['{"type":"mess', lines[1]!]) {

@@ -452,6 +452,21 @@ export function lineIfWritable(value: unknown, limits?: LineLimits): string | un
   }
 }
 
+/**
+ * Returns an entry as its line has it: lone surrogates are replaced.
+ * @throws EspalierError `invalid-entry` if it names an id that has one: its line would name another entry, or none
+ */
+export function entryAsWritten(given: Entry, line: string): Entry {
+  const written = JSON.parse(line) as Entry;
+  const named = (entry: Entry, field: string) => (entry as unknown as Record<string, unknown>)[field];
+  const changed = ["parentId", "targetId", "firstKeptEntryId"].find(
+    (field) => typeof named(given, field) === "string" && named(given, field) !== named(written, field),
+  );
+  if (changed === undefined) return written;
+  const message = `The ${given.type} entry is not valid: its \`${changed}\` has a lone surrogate, which no line can have; name another entry.`;
+  throw new EspalierError("invalid-entry", message);
+}
+
 /** Type of the placeholder for an entry whose line can no longer be read. */
 export const DAMAGED = "damaged";
 

@@ -14,6 +14,7 @@ import {
 import { moved } from "../entry/error.ts";
 import type { Entry } from "../entry/kinds.ts";
 import { branchSummary, compaction, kindOf, leaf, OwnKinds } from "../entry/kinds.ts";
+import { entryAsWritten } from "../entry/line.ts";
 import { rowOfLeaf } from "../tree/queries.ts";
 import { isOnPath, pathOf, Tree } from "../tree/tree.ts";
 import type { Durability, LogAppend, SessionLog } from "./store.ts";
@@ -358,7 +359,7 @@ class PreparedAppend {
       this.#check(given, idGiven, draft.parentId !== undefined);
       const line = lineOf(given);
       // Memory must equal the log: when writing replaced lone surrogates, the entry is read back from its line.
-      const entry = line.includes("\ufffd") ? (JSON.parse(line) as Entry) : given;
+      const entry = line.includes("\ufffd") ? entryAsWritten(given, line) : given;
       if (entry !== given) kinds?.adopt(entry);
       this.lines.push(line);
       this.entries.push(entry);
