@@ -110,6 +110,13 @@ describe("a fork", () => {
     expect([...fork.tree.ids()]).toEqual(["u1", "l1", "u2"]);
   });
 
+  test("has no issue because of a label, on its path, of an entry on another branch", async () => {
+    const text = `u1 > a1; u1 > l1(a1 "not copied") > u2`;
+    const { fork, session } = await forked(text, "u2");
+    expect(referenceIssues(session.tree)).toEqual([]);
+    expect(referenceIssues(fork.tree)).toEqual([]);
+  });
+
   test("has the current name once, and no name that was removed", async () => {
     const named = await forked(`u1 > n1("one") > a1 > u2; u1 > n2("two")`, "u2");
     expect(sessionName(named.fork.tree)).toBe("two");

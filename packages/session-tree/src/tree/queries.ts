@@ -270,7 +270,9 @@ function referenceProblem(tree: Tree, row: number, entry: Entry, hasTarget: bool
     if (target !== null && tree.index.rowAbove(target, row) < 0)
       return "A leaf names an entry that is not above it; the leaf is ignored.";
   }
-  if (label.is(entry) && tree.index.rowAbove(entry.targetId, row) < 0)
+  // A fork copies the labels of its path, also that of an entry which it does not have.
+  const mayLack = tree.header?.parent?.kind === "fork";
+  if (label.is(entry) && !mayLack && tree.index.rowAbove(entry.targetId, row) < 0)
     return "A label names an entry that is not above it.";
   return undefined;
 }
