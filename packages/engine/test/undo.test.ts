@@ -1,5 +1,5 @@
-import { lastAct, openSession, type Session } from "@espalier/engine";
-import { isMessage } from "@espalier/session-tree";
+import { addRule, lastAct, openSession, PIN, rulesOf, type Session } from "@espalier/engine";
+import { custom, isMessage } from "@espalier/session-tree";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { contextOf, plant } from "./build-session.ts";
@@ -57,6 +57,15 @@ describe("undo of a label, a name or a pin", () => {
   });
 });
 
+test("undo skips an entry of another program that pins nothing", async () => {
+  const { session } = await plant();
+  const pinned = session.leafId!;
+  await session.pin(pinned);
+  for (const data of [{}, { targetId: 7 }, null]) await session.append(custom.of({ customType: PIN, data }));
+  expect((await session.undo()).act.kind).toBe("pin");
+  expect(session.pinned()).toEqual([]);
+});
+
 describe("a redo", () => {
   test("reverses several undos, and can be undone again", async () => {
     const { session, store } = await plant();
@@ -77,6 +86,14 @@ describe("a redo", () => {
     await session.undo();
     await session.appendMessages([{ role: "user", content: "What about the south wall?" }]);
     await expect(session.redo()).rejects.toMatchObject({ code: "nothing-to-redo" });
+  });
+
+  test("does nothing after a rule was added, which it would take off the path", async () => {
+    const { session } = await plant();
+    await session.undo();
+    await addRule(session, "never push");
+    await expect(session.redo()).rejects.toMatchObject({ code: "nothing-to-redo" });
+    expect(rulesOf(session).map(({ text }) => text)).toEqual(["never push"]);
   });
 
   test("property: any acts, undone and redone, restore the state", async () => {

@@ -15,6 +15,7 @@ import {
   compaction,
   contextEdit,
   custom,
+  customMessage,
   type Entry,
   type EntryKind,
   isCustom,
@@ -24,6 +25,7 @@ import {
   label,
   leaf,
   leafRowAt,
+  message,
   messagesOf,
   messageText,
   type NewEntry,
@@ -94,13 +96,17 @@ export const PIN = "espalier.pin";
 export function pinnedOn(path: readonly Entry[], before: readonly string[] = []): string[] {
   const pinned = new Set<string>(before);
   for (const entry of path) {
-    if (!isCustom(entry, PIN)) continue;
-    const { targetId, pinned: isPinned } = (entry.data ?? {}) as { targetId?: unknown; pinned?: unknown };
-    if (typeof targetId !== "string") continue;
-    if (isPinned === false) pinned.delete(targetId);
-    else pinned.add(targetId);
+    const pin = pinIn(entry);
+    if (pin?.isPinned === false) pinned.delete(pin.targetId);
+    else if (pin) pinned.add(pin.targetId);
   }
   return [...pinned];
+}
+
+function pinIn(entry: Entry): { targetId: string; isPinned: boolean } | undefined {
+  if (!isCustom(entry, PIN)) return undefined;
+  const { targetId, pinned } = (entry.data ?? {}) as { targetId?: unknown; pinned?: unknown };
+  return typeof targetId === "string" ? { targetId, isPinned: pinned !== false } : undefined;
 }
 
 /**
@@ -217,7 +223,7 @@ function actOf(tree: Tree, row: number, leafRow: number): LastAct | undefined {
   if (sessionInfo.is(entry)) return act("name", entry.name);
   if (!isOnPath(tree, row, leafRow)) return undefined;
   if (isMessage(entry, "user")) return act("prompt", messageText(entry.message));
-  if (isCustom(entry, PIN)) return act("pin");
+  if (pinIn(entry)) return act("pin");
   if (!isAskedFor(entry)) return undefined;
   return act(contextEdit.is(entry) ? "edit" : "compaction");
 }
@@ -230,7 +236,8 @@ const ACTS: ReadonlySet<string> = new Set([
   label.type,
   sessionInfo.type,
   custom.type,
-  "message",
+  customMessage.type,
+  message.type,
 ]);
 
 /** Returns whether a user requested this compaction or edit. Only Espalier records it; those of other programs are skipped. */
@@ -357,7 +364,8 @@ function actUndoneAt(tree: Tree, row: number): LastAct {
 function lastUndo(tree: Tree): number {
   for (const { row, entry, undoes } of standingActs(tree)) {
     if (undoes === undefined) {
-      if (entry.type === "message" || actOf(tree, row, row)) return -1;
+      const isSaid = entry.type === message.type || entry.type === customMessage.type;
+      if (isSaid || actOf(tree, row, row)) return -1;
       continue;
     }
     const target = tree.has(undoes) ? tree.entryAt(tree.row(undoes)) : undefined;
@@ -387,8 +395,9 @@ function restored(tree: Tree, entry: Entry, row: number): NewEntry | undefined {
   }
   if (sessionInfo.is(entry))
     return { ...sessionInfo.of({ name: newestAbove(tree, row, sessionInfo)?.name ?? "" }), undoes };
-  if (!isCustom(entry, PIN)) return undefined;
-  const { targetId } = (entry.data ?? {}) as { targetId: string };
+  const pin = pinIn(entry);
+  if (!pin) return undefined;
+  const { targetId } = pin;
   const above = customEntries({ tree, leafId: tree.parentIdAt(row) });
   return {
     ...custom.of({ customType: PIN, data: { targetId, pinned: pinnedOn(above).includes(targetId) } }),
