@@ -5,6 +5,7 @@ import { aiSdk } from "@espalier/engine/ai-sdk";
 import { anthropic } from "@espalier/engine/anthropic";
 import { openai, openaiResponses } from "@espalier/engine/openai";
 import { startOpenaiServer } from "@espalier/engine/testing";
+import { fromAiSdk } from "@espalier/interop";
 import { memoryStore } from "@espalier/session-tree";
 import { jsonSchema, simulateReadableStream } from "ai";
 import { MockLanguageModelV3 } from "ai/test";
@@ -197,6 +198,42 @@ test("an answer of the AI SDK has the cost of its cache, and a call whose input 
   expect(message.usage).toMatchObject({ input: 1, output: 1, cacheRead: 100, cacheWrite: 10 });
   expect(message.usage?.cost?.total).toBeCloseTo((10 + 50 + 100 + 125) / 1_000_000, 12);
   expect(calls.map(({ input }) => input)).toEqual([{ value: '{"bed":' }, { bed: "south" }]);
+});
+
+test("an answer of the AI SDK after a call that the user denied is recorded", async () => {
+  const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } } as never;
+  const model = new MockLanguageModelV3({
+    doStream: async () => ({
+      stream: simulateReadableStream({
+        chunks: [
+          { type: "stream-start", warnings: [] },
+          { type: "text-start", id: "t" },
+          { type: "text-delta", id: "t", delta: "I do not look." },
+          { type: "text-end", id: "t" },
+          { type: "finish", usage, finishReason: { unified: "stop", raw: "x" } },
+        ],
+      }),
+    }),
+  });
+  const provider = aiSdk(model, { tools: { look: { inputSchema: jsonSchema({ type: "object" }) } } });
+  const { messages } = fromAiSdk(
+    [
+      { role: "user", content: "What grows here?" },
+      {
+        role: "assistant",
+        content: [
+          { type: "tool-call", toolCallId: "c1", toolName: "look", input: {} },
+          { type: "tool-approval-request", approvalId: "a1", toolCallId: "c1" },
+        ],
+      },
+      { role: "tool", content: [{ type: "tool-approval-response", approvalId: "a1", approved: false }] },
+    ],
+    { model: provider },
+  );
+  const session = await createSession({ store: memoryStore(), log: quiet });
+  await session.appendMessages(messages);
+  const turn = await session.record(provider, await session.next(provider));
+  expect([turn.text, turn.message.role]).toEqual(["I do not look.", "assistant"]);
 });
 
 test("a response is one answer, also with items that a client can give: results of hosted tools, a compaction", async () => {

@@ -85,7 +85,10 @@ export function aiSdk(
       const response = await field(answer, "response");
       const messages = field(response, "messages");
       if (!Array.isArray(messages)) throw badAnswer("ai");
-      const [said] = fromAiSdk(messages, { model }).messages as AssistantMessage[];
+      // The SDK puts results before the answer: of calls that the user denied.
+      const said = fromAiSdk(messages, { model }).messages.find(({ role }) => role === "assistant") as
+        | AssistantMessage
+        | undefined;
       const usage = await field(answer, "usage");
       const counts = {
         prompt: field(usage, "inputTokens"),
