@@ -4,6 +4,7 @@ import {
   claudeCodeImporter,
   codexImporter,
   exportNative,
+  fromAnthropic,
   type NativeAgent,
   type NativeReport,
   nativeAgents,
@@ -28,6 +29,7 @@ import { describe, expect, test } from "vitest";
 import { brokenHistory } from "./broken-history.ts";
 import { answer as answered, user } from "./claude-code-lines.ts";
 import { message, prompt, Rollout, reasoning } from "./codex-lines.ts";
+import { PNG } from "./format-histories.ts";
 import { imported, writeRollout, writeSession } from "./import-scratch.ts";
 import { claudeCodeShape, codexShape } from "./native-lines.ts";
 
@@ -588,6 +590,56 @@ describe("a path", () => {
         message: "Data beside a text of an extension is left out.",
       });
     expect(written(session, "pi").again[1]).toMatchObject({ details: { secret: 1 } });
+  });
+
+  test("reports content that the file cannot hold: a short text replaces a user's, a model's is left out", async () => {
+    const conversation = fromAnthropic([
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "Read it." },
+          { type: "document", source: { type: "base64", media_type: "application/pdf", data: "JVBERi0=" } },
+        ],
+      },
+      {
+        role: "assistant",
+        content: [
+          { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: {} },
+          { type: "web_search_tool_result", tool_use_id: "srvtoolu_1", content: [] },
+          { type: "image", source: { type: "base64", media_type: "image/png", data: PNG } },
+          { type: "text", text: "Read." },
+        ],
+      },
+    ]).messages;
+    const entries = conversation.map((said, at) => ({
+      type: "message",
+      id: `m${at}`,
+      parentId: at === 0 ? null : `m${at - 1}`,
+      timestamp: "2026-01-01T00:00:00.000Z",
+      message: said,
+    })) as Entry[];
+    const session = await sessionOf(entries);
+    const lost = ({ report }: Written) =>
+      report.issues
+        .filter(({ field }) => field === "content")
+        .map(({ kind, path, count }) => [kind, path, count]);
+    const codex = written(session, "codex");
+    expect(lost(codex)).toEqual([
+      ["changed", "m0", 1],
+      ["dropped", "m1", 3],
+    ]);
+    const texts = codex.lines.flatMap(({ type, payload }) =>
+      type === "response_item" ? (payload as { content: { text: string }[] }).content : [],
+    );
+    expect(texts.map(({ text }) => text)).toEqual([
+      "Read it.",
+      "[Content of type anthropic.document left out]",
+      "Read.",
+    ]);
+    const claude = written(session, "claude-code");
+    expect(lost(claude)).toEqual([["dropped", "m1", 1]]);
+    expect(toAnthropic(contextOfPath(claude.again))).toEqual(toAnthropic(session.context));
+    expect(lost(written(session, "pi"))).toEqual([]);
   });
 
   test("counts the entries that have a line in the file", async () => {

@@ -50,6 +50,7 @@ export const claudeCodeTarget: NativeTarget = {
   toolNameLength: anthropicFormat.toolNameLength,
   acceptsThinking: (block, answer) =>
     answer.provider === "anthropic" && anthropicFormat.acceptsThinking(block, answer),
+  hasBlock: (block, answer) => anthropicNative.opaque?.(block, { answer, model: MODEL }) !== undefined,
   isOwnContext: (customType) => OWN_CONTEXT.has(customType),
   sessionId: uuidOf,
   file: (session) => new ClaudeCodeLines(session),

@@ -41,6 +41,7 @@ export const codexTarget: NativeTarget = {
   toolNameLength: openaiResponsesFormat.toolNameLength,
   // Codex stores the readable summary of its reasoning without a signature, and the encrypted part beside the message.
   acceptsThinking: (block, { api }) => api === "openai-responses" && block.thinkingSignature === undefined,
+  hasBlock: (block, answer) => (answer ? ownItem(block, answer) : ownPart(block)) !== undefined,
   isOwnContext: (customType) => OWN_CONTEXT.test(customType),
   sessionId: uuidOf,
   file: (session) => new RolloutLines(session),
@@ -330,17 +331,25 @@ function reasoning(text: string, secret: Fields | undefined): Fields {
 function saidItem(role: string, content: unknown, answer?: AssistantMessage): Fields {
   const blocks = contentBlocks({ content });
   const [only] = blocks;
-  const opaque =
-    blocks.length === 1 && only && answer
-      ? openaiResponsesNative.opaque?.(only, { answer, model: modelOf(answer) })
-      : undefined;
+  const opaque = blocks.length === 1 && only && answer ? ownItem(only, answer) : undefined;
   if (opaque && only?.type !== "text") return { ...opaque };
   return { type: "message", role, content: blocks.map((block) => part(role, block)) };
 }
 
-const modelOf = ({ provider, model }: AssistantMessage) => ({ provider, modelId: model });
+/** The item that a block of an answer is; undefined for a block of another API. */
+const ownItem = (block: ContentBlock, answer: AssistantMessage): object | undefined =>
+  openaiResponsesNative.opaque?.(block, {
+    answer,
+    model: { provider: answer.provider, modelId: answer.model },
+  });
 
-/** Returns a part of a message's content. */
+/** The part of a user's message that a block of this API is; undefined for any other block. */
+function ownPart(block: ContentBlock): object | undefined {
+  const native = openaiResponsesNative.opaque?.(block, { answer: undefined, model: null });
+  return native && "type" in native && String(native.type).startsWith("input_") ? native : undefined;
+}
+
+/** Returns a part of a message's content. Of an answer, it is a text. */
 function part(role: string, block: ContentBlock): Fields {
   const type = role === "assistant" ? "output_text" : "input_text";
   if (block.type === "text") {
@@ -348,12 +357,9 @@ function part(role: string, block: ContentBlock): Fields {
       role === "assistant" && nativeFor(block, "openai-responses")?.value["type"] === "refusal";
     return isRefusal ? { type: "refusal", refusal: block.text } : { type, text: block.text };
   }
-  const native =
-    role === "assistant"
-      ? undefined
-      : openaiResponsesNative.opaque?.(block, { answer: undefined, model: null });
+  const native = ownPart(block);
   if (native) return { ...native };
-  const image = block.type === "image" && role !== "assistant" ? healedImage(block) : undefined;
+  const image = block.type === "image" ? healedImage(block) : undefined;
   if (image?.type === "image")
     return { type: "input_image", image_url: `data:${image.mediaType};base64,${image.data}` };
   return { type, text: image?.type === "text" ? image.text : leftOutText(block) };

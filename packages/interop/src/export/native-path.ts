@@ -35,6 +35,11 @@ export interface PathRules {
   callIdLength: number;
   /** Maximum length of a tool's name, in characters. */
   toolNameLength: number;
+  /**
+   * Returns whether the file can have a block that the session format has no type for, or no place: a block of one API.
+   * @param answer answer that contains the block; undefined for a block of a user or of a result
+   */
+  hasBlock(block: ContentBlock, answer?: AssistantMessage): boolean;
   /** Returns whether a custom message describes the tools and settings of another agent. */
   isForeignContext(customType: string): boolean;
   /** True if the format has edits and failed answers: entries keep their content. Default: false. */
@@ -93,6 +98,8 @@ export const PATH_DIFFERENCES = {
   noResult: "A call without a result gets a result that says that none was recorded.",
   renamedCall:
     "The id of a call, or the name of its tool, is changed to one that the agent's provider accepts.",
+  otherContent: "Content that the file cannot hold is replaced by a short text.",
+  otherAnswer: "Content of an answer that the file cannot hold is left out.",
   otherThinking: "Reasoning that only its own provider can read again is left out.",
   encrypted: "Reasoning that Codex's provider encrypted is left out.",
 };
@@ -265,7 +272,9 @@ class PairedItems {
         else if (message && isSilent(message) && !keepsEntries)
           this.#drop(item, "empty", "An empty message is left out.");
         else
-          this.#whole.push(keepsEntries || !message ? item : { ...item, message: withSoundContent(message) });
+          this.#whole.push(
+            keepsEntries || !message ? item : { ...item, message: this.#sound(item, message) },
+          );
       }
     }
     this.#close();
@@ -274,6 +283,14 @@ class PairedItems {
 
   #drop({ entry }: Pick<PathItem, "entry">, field: string, message: string): void {
     this.#issues.add("dropped", field, entry.id, message);
+  }
+
+  /** A message of a user or a result without blank texts. Adds an issue for each block that the file cannot have. */
+  #sound<Message extends ContextMessage>({ entry }: PathItem, message: Message): Message {
+    for (const block of contentBlocks(message))
+      if (block.type !== "text" && block.type !== "image" && !this.#rules.hasBlock(block))
+        this.#issues.add("changed", "content", entry.id, PATH_DIFFERENCES.otherContent);
+    return withSoundContent(message);
   }
 
   /** Returns whether an item may be between a call and its results: state, and context of the agent itself. */
@@ -313,7 +330,7 @@ class PairedItems {
    * it. Ids of calls and names of tools become valid.
    */
   #blocks({ entry }: PathItem, answer: AssistantMessage): AssistantBlock[] {
-    const { acceptsThinking, toolNameLength } = this.#rules;
+    const { acceptsThinking, hasBlock, toolNameLength } = this.#rules;
     const said: AssistantBlock[] = [];
     const calls: AssistantBlock[] = [];
     for (const block of contentBlocks(answer) as AssistantBlock[]) {
@@ -330,7 +347,9 @@ class PairedItems {
       } else if (block.type === "thinking") {
         if (acceptsThinking(block, answer)) (calls.length === 0 ? said : calls).push(block);
         else this.#issues.add("dropped", "thinking", entry.id, PATH_DIFFERENCES.otherThinking);
-      } else if (!isBlankText(block)) said.push(block);
+      } else if (block.type !== "text" && !hasBlock(block, answer))
+        this.#drop({ entry }, "content", PATH_DIFFERENCES.otherAnswer);
+      else if (!isBlankText(block)) said.push(block);
       else this.#drop({ entry }, "text", "An empty text is left out.");
     }
     return [...said, ...calls];
@@ -351,7 +370,7 @@ class PairedItems {
   /** A result for its call. If an edit removes the result and not the call, its text says that there is no result. */
   #settled(item: PathItem, result: ToolResultMessage, call: ToolCallBlock, position: number): PathItem {
     const isGone = isRemoved(item.position, this.#facts) && !isRemoved(position, this.#facts);
-    const sound = this.#rules.keepsEntries ? result : withSoundContent(result);
+    const sound = this.#rules.keepsEntries ? result : this.#sound(item, result);
     const named = result.toolCallId === call.id ? sound : { ...sound, toolCallId: call.id };
     return {
       ...item,

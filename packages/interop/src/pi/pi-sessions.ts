@@ -274,6 +274,7 @@ export const piTarget: NativeTarget = {
   toolNameLength: Number.POSITIVE_INFINITY,
   acceptsThinking: () => true,
   keepsEntries: true,
+  hasBlock: () => true,
   isOwnContext: () => false,
   sessionId: (id) => (isSessionId(id) ? id : sessionIdFromSource(id)),
   file: (session) => new PiEntries(session),
