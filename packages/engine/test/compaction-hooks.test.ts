@@ -346,6 +346,24 @@ describe("a handler that never returns", () => {
 });
 
 describe("a handler that is notified of the end", () => {
+  test("is told of a beginning before, whenever the compaction is aborted", async () => {
+    for (let ticks = 0; ticks < 60; ticks++) {
+      const told: string[] = [];
+      const own: Extension = (api) => {
+        for (const name of ["session_before_compact", "session_compact", "session_compact_failed"] as const)
+          api.on(name, () => void told.push(name));
+      };
+      const { session } = await plant({ turns: 4, extensions: [own] });
+      const abort = new AbortController();
+      const ended = session.compact({ signal: abort.signal }).catch(() => undefined);
+      for (let tick = 0; tick < ticks; tick++) await undefined;
+      abort.abort();
+      await ended;
+      expect(told[0] ?? "session_before_compact").toBe("session_before_compact");
+      expect(told).toHaveLength(told.length === 0 ? 0 : 2);
+    }
+  });
+
   test("can use the session again, with a signal that is not aborted", async () => {
     const seen: unknown[] = [];
     const abort = new AbortController();

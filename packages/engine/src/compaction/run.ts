@@ -2,6 +2,7 @@ import {
   type BeforeCompactAnswer,
   type CompactFailedEvent,
   type CompactionOutcome,
+  type CompactionPreparation,
   type CompactionReason,
   type NothingToCompact,
   type Policy,
@@ -70,10 +71,12 @@ export async function runCompaction(
   try {
     run = await preparedRun(session, options);
     if ("eligible" in run) return run;
-    // An aborted compaction does not begin, and extensions are not notified.
+    // Offloaded results are read back, because their files may be removed after the compaction.
+    const shown = session.host.has(sessionBeforeCompact) ? await withFilesRead(session, run.plan) : undefined;
+    // An aborted compaction does not begin, and extensions are not notified. From here to the first handler nothing waits.
     refuseStale(run);
     announceCompaction(run);
-    [ended] = await Promise.allSettled([carriedOut(run)]);
+    [ended] = await Promise.allSettled([carriedOut(run, shown)]);
   } finally {
     onEnded();
   }
@@ -143,11 +146,12 @@ function prepareRun(session: Session, options: CompactionRequest): CompactionRun
 }
 
 /** Asks extensions, makes the summary, and commits it. The usage is in the log even when the compaction fails. */
-async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
+async function carriedOut(run: CompactionRun, shown?: CompactionPreparation): Promise<CommittedCompaction> {
   const { session, options } = run;
   const bill: Bill = { kind: "compaction", author: EXTRACTIVE };
   return billUsage(session, bill, async () => {
-    const { answer = {}, owners: { compaction: owners = [] } = {} } = (await answerTo(run)) ?? {};
+    const { answer = {}, owners: { compaction: owners = [] } = {} } =
+      (shown && (await answerTo(run, shown))) ?? {};
     if (answer.compaction) {
       bill.author = ownerAsked(owners);
       bill.usage = answer.compaction.usage;
@@ -172,18 +176,17 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   });
 }
 
-async function answerTo(run: CompactionRun): Promise<Decision<BeforeCompactAnswer> | undefined> {
-  const { session, options, plan, reason, willRetry, signal, compactionId } = run;
-  if (!session.host.has(sessionBeforeCompact)) return undefined;
+/** Asks the extensions; `plan` is the plan of the run as they read it. */
+async function answerTo(
+  run: CompactionRun,
+  plan: CompactionPreparation,
+): Promise<Decision<BeforeCompactAnswer>> {
+  const { session, options, reason, willRetry, signal, compactionId } = run;
   const { read, written, edited } = plan.fileOps;
-  // Offloaded results are read back, because their files may be removed after the compaction.
-  const { messagesToSummarize, turnPrefixMessages } = await withFilesRead(session, plan);
   const previousSummary = plan.previousSummary ?? plan.stackedOn;
   return askExtensions(session, "compaction", sessionBeforeCompact, {
     preparation: {
       ...plan,
-      messagesToSummarize,
-      turnPrefixMessages,
       ...(previousSummary === undefined ? {} : { previousSummary }),
       firstKeptEntryId: plan.firstKeptEntryId ?? compactionId,
       // Sets cannot be frozen: extensions get copies.
