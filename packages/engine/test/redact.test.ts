@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { createSession, defineExtension, listSessions } from "@espalier/engine";
+import { createSession, defineExtension, listSessions, rulesOf } from "@espalier/engine";
 import { custom, message, redactText } from "@espalier/session-tree";
 import { afterAll, expect, test } from "vitest";
 
@@ -53,6 +53,19 @@ test("an extension's additions are redacted too, and a custom redactor replaces 
   await own.append(custom.of({ customType: "test", data: `swordfish ${SECRET}` }));
   expect(readFileSync(own.file, "utf8")).toContain(`*** ${SECRET}`);
   await own.close();
+});
+
+test("a rule in the words of an extension is redacted too", async () => {
+  const naming = defineExtension((api) => {
+    api.on("rules_found", ({ found }) => {
+      found.rules = [{ text: `never print ${SECRET}`, kind: "never", range: [0, 1] }];
+    });
+  });
+  const session = await open({ extensions: [naming] });
+  await session.appendMessages([{ role: "user", content: "Keep the key to yourself." }]);
+  expect(rulesOf(session).map(({ text }) => text)).toEqual(["never print [redacted anthropic key]"]);
+  await session.close();
+  expect(readFileSync(session.file, "utf8")).not.toContain(SECRET);
 });
 
 test("a folder name with a key is written without it, always in the same way, and sessions work there", async () => {

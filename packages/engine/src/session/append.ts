@@ -132,7 +132,10 @@ async function rulesBehind(session: Session, draft: NewEntry, batch: readonly Ne
   let { found } = foundIn({ ...draft, id } as Entry, above);
   if (hasHandler) {
     const given = { text: messageText(message), rules: [...found] };
-    found = (await session.host.transform(rulesFound, given, contextForHandlers(session))).rules;
+    const { rules } = await session.host.transform(rulesFound, given, contextForHandlers(session));
+    const { redact = redactText } = session.options;
+    // A handler may write a rule in its own words.
+    found = redact ? rules.map((rule) => ({ ...rule, text: redact(rule.text) })) : rules;
   }
   if (own.length === 0 && found.length === 0) return undefined;
   const holding = await session.withinReach(() => rulesOf(session, place));
