@@ -93,6 +93,19 @@ describe("entry_before_append", () => {
     expect(session.getEntries().at(-1)).toMatchObject({ type: "custom", data: 2 });
   });
 
+  test("prints no warning of Node.js for a long batch", async () => {
+    const warnings: Error[] = [];
+    const listen = (warning: Error) => warnings.push(warning);
+    process.on("warning", listen);
+    const { session } = await plantWith(redacting);
+    await session.appendMessages(
+      Array.from({ length: 40 }, () => ({ role: "user", content: "one" }) as const),
+    );
+    await new Promise(setImmediate);
+    process.off("warning", listen);
+    expect(warnings).toEqual([]);
+  });
+
   test("cannot append to it through another session either", async () => {
     const sessions: Session[] = [];
     const refused: unknown[] = [];

@@ -77,10 +77,12 @@ export async function handledDrafts<Drafted extends NewEntry | Entry>(
   const redacted = (draft: Drafted): Drafted =>
     redactor ? readDrafts(() => redactEntry(draft, redactor)) : draft;
   if (!host.has(entryBeforeAppend)) return drafts.map(redacted);
-  const handlerContext = contextForHandlers(session);
   const append: HandledAppend = { session, isOver: false, outer: running.getStore() };
+  // Each draft has its own context: handlers of all drafts run at once, and Node.js warns of a signal with 11 listeners.
   const transformed = async (draft: Drafted) =>
-    redacted((await host.transform(entryBeforeAppend, draft as NewEntry, handlerContext)) as Drafted);
+    redacted(
+      (await host.transform(entryBeforeAppend, draft as NewEntry, contextForHandlers(session))) as Drafted,
+    );
   try {
     return await running.run(append, () => Promise.all(drafts.map(transformed)));
   } finally {
