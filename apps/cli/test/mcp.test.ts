@@ -182,6 +182,19 @@ describe("a compacted session", () => {
     expect(stats).toContain("compactions: 1");
   });
 
+  test("has no found rules when the setting `rules` is off", async () => {
+    const place = machine();
+    const session = await createSession({
+      home: place.env["ESPALIER_HOME"]!,
+      cwd: place.project,
+      rules: false,
+    });
+    await session.appendMessages([{ role: "user", content: "Never push to main." }, answer("Understood.")]);
+    await session.close();
+    const client = await connect(place, { ESPALIER_COMPACT_RULES: "false" });
+    expect((await call(client, "rules")).text).toContain("No rules of the user hold in this session.");
+  });
+
   test("is labelled by the only tool that writes, and the other tools show the label", async () => {
     const place = machine();
     const id = await compacted(place, "The staging port is 7431");

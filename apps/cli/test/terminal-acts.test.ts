@@ -314,4 +314,6 @@ test("one key lists the user's rules; at the leaf they are added and removed", (
   expect(scratch.effects).toEqual([{ type: "act", act: { name: "rules", drop: "second:0" } }]);
   scratch.happen({ type: "told", message: "Ended." }).keys("r", "a").type("answer in English").keys("enter");
   expect(scratch.effects.at(-1)).toEqual({ type: "act", act: { name: "rules", add: "answer in English" } });
+  const withoutFinding = new Scratch().open(modelOf(lines), { isFinding: false }).keys("r");
+  expect(withoutFinding.screen).toContain("The user has set no rule on this path.");
 });

@@ -63,6 +63,7 @@ export class Scratch {
       cwd: "/home/somebody/project",
       readOnly: undefined,
       writer: { name: "extractive", isBilled: false },
+      isFinding: true,
       model,
       entryId: undefined,
       editorText: undefined,

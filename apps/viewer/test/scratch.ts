@@ -23,10 +23,13 @@ export class Scratch {
     return join(this.folder, name);
   }
 
-  /** Serves what is in the folder; `read` and `found` take the place of the usual ones. */
+  /** Serves what is in the folder; the given functions take the place of the usual ones. */
   async serve(
     page: string,
-    { write = false, ...own }: { write?: boolean } & Partial<Pick<ViewerSessions, "read" | "found">> = {},
+    {
+      write = false,
+      ...own
+    }: { write?: boolean } & Partial<Pick<ViewerSessions, "read" | "found" | "isFinding">> = {},
   ): Promise<ViewerServer> {
     const server = await serveViewer({ sessions: { ...sessionsIn(this.folder), ...own }, page, write });
     this.#servers.push(server);

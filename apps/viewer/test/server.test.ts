@@ -1,6 +1,7 @@
 import { appendFileSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { type LastAct, openSession, type Session } from "@espalier/engine";
+import type { Rule } from "@espalier/compaction";
+import { createSession, type LastAct, openSession, type Session } from "@espalier/engine";
 import { serveViewer } from "@espalier/viewer";
 import { treeReader } from "@espalier/viewer/model";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
@@ -166,6 +167,20 @@ describe("the answer of the server", () => {
       expect([path, await answer.json()]).toEqual([path, JSON.parse(JSON.stringify(await expected))]);
     }
     await session.close();
+  });
+
+  test("has only recorded rules when the setting `rules` is off", async () => {
+    const name = scratch.path("rules.jsonl");
+    const session = await createSession({ file: name, rules: false });
+    const [said] = await session.appendMessages([{ role: "user", content: "Never push to main." }]);
+    const { id } = session;
+    await session.close();
+    const rules = async (base: string) =>
+      (await fetch(`${base}api/sessions/${id}/rules?row=0`)).json() as Promise<Rule[]>;
+    expect(await rules(url)).toMatchObject([{ text: "Never push to main", from: { entryId: said!.id } }]);
+    const quiet = await scratch.serve(page, { isFinding: async () => false });
+    expect(await rules(quiet.url)).toEqual([]);
+    rmSync(name);
   });
 
   test("comes in parts if a page requests many entries", async () => {

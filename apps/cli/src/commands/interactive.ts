@@ -97,6 +97,7 @@ function sessionsAt(shell: Shell, { folder: path, only }: ServedPlace): ViewerSe
     },
     read: (ref) => openSession({ file: ref }, optionsFor.read(shell)),
     plan: (ref) => openSession({ file: ref }, optionsFor.plan(shell)),
+    isFinding: async () => (await currentSettings(shell)).values.rules,
     ...(path === undefined && only === undefined ? { found: () => describeFound(foundSessions()) } : {}),
     write: (ref, { beside }) =>
       openSession({ file: ref }, optionsFor[beside ? "annotate" : "summarize"](shell)),

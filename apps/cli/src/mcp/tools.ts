@@ -7,6 +7,7 @@ import {
   quotedData,
   readEntries,
   recall,
+  resolveSettings,
   type SearchHit,
 } from "@espalier/engine";
 import { type BranchSide, compareBranches, statsOf } from "@espalier/engine/reading";
@@ -343,8 +344,11 @@ const rules = sessionTool({
     'Lists the rules that the user set in a session and that hold at its end ("never push", "always run the tests"), also those said before a compaction.',
   input: z.strictObject({ session, max_tokens: maxTokens(1_000) }),
   between: "\n",
-  run(_, read, answer) {
-    const held: readonly Rule[] = read.leafId === null ? [] : rulesOn(pathOf(read.tree, read.leafId));
+  async run(_, read, answer) {
+    const { values } = await resolveSettings();
+    const isFinding = values.rules;
+    const held: readonly Rule[] =
+      read.leafId === null ? [] : rulesOn(pathOf(read.tree, read.leafId), { isFinding });
     // If not all rules fit, the newest ones are listed.
     for (const { text, kind, from } of held.toReversed())
       if (!answer.add(`[${plainLine(from.entryId)}] ${kind}: ${cutLine(plainLine(text), 400)}`)) break;

@@ -381,7 +381,7 @@ export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) =>
         const cwd = log.header?.cwd ?? "";
         const opened = { type: "opened" as const, ref: log.ref, cwd, readOnly: whyReadOnly(log) };
         const nobody = { name: "", isBilled: false };
-        tell({ ...opened, writer: nobody, model: begun, entryId, editorText });
+        tell({ ...opened, writer: nobody, isFinding: true, model: begun, entryId, editorText });
         if (begun.isPartial) session.model = await wholeModel(view, pauses(signal));
         const { model } = session;
         // The screen is already drawn, so no question about a changed project can be printed.
@@ -391,7 +391,8 @@ export function sessionEffects(shell: Shell, dispatch: (event: TerminalEvent) =>
         signal.throwIfAborted();
         // An entry that is not at the end of the log is shown when the whole log is read.
         const place = begun.isPartial ? entryId : undefined;
-        tell({ ...opened, writer, model, entryId: place, editorText: undefined });
+        const isFinding = values.rules;
+        tell({ ...opened, writer, isFinding, model, entryId: place, editorText: undefined });
         unfollow = followLog(log, grow);
       });
     },

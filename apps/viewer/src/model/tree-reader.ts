@@ -46,8 +46,9 @@ export type SessionReader = Omit<TreeReader, "tree">;
  * Makes the reader of a tree. For `context`, `growth` and `rules`, a row of -1 is the place before the first entry.
  *
  * @param rowsWith finds the rows that a search has to read. Default: all rows
+ * @param isFinding returns whether messages without recorded rules are searched for them. Default: they are
  */
-export function treeReader(tree: Tree, rowsWith?: RowFinder) {
+export function treeReader(tree: Tree, rowsWith?: RowFinder, isFinding = async () => true) {
   const known = (row: number): number => {
     if (Number.isInteger(row) && row >= 0 && row < tree.length) return row;
     throw new EspalierError(
@@ -78,7 +79,12 @@ export function treeReader(tree: Tree, rowsWith?: RowFinder) {
     compaction: async (row: number) => compactionAt(tree, row),
     /** Returns the user's rules that apply at a row, oldest first. */
     rules: async (row: number) =>
-      row < 0 ? [] : rulesOn(rowsOfRules(tree, known(row)).map((at) => tree.entryAt(at))),
+      row < 0
+        ? []
+        : rulesOn(
+            rowsOfRules(tree, known(row)).map((at) => tree.entryAt(at)),
+            { isFinding: await isFinding() },
+          ),
     origins: async (compactionRow: number, line: string) => originsOf(tree, compactionRow, line),
     find: async (query: string, signal?: AbortSignal) => findText(tree, query, { rowsWith, signal }),
     /** Returns the ends of all branches, newest first. */

@@ -142,7 +142,7 @@ export class OpenSessions {
     return this.#cache.read(
       ref,
       () => this.#sessions.read(ref),
-      (session) => read(treeReader(session.tree, rowsInAnyCase), session),
+      (session) => read(treeReader(session.tree, rowsInAnyCase, this.#sessions.isFinding), session),
     );
   }
 
@@ -194,6 +194,8 @@ export interface ViewerSessions {
   read(ref: string): Promise<Session>;
   /** Opens a session for a plan, with its settings; nothing is written. */
   plan(ref: string): Promise<Session>;
+  /** Returns the setting `rules`: whether messages are searched for rules. Default: they are. */
+  isFinding?(): Promise<boolean>;
   /** Describes the sessions of other agents on this machine that can be imported; empty if there are none. */
   found?(): string;
   /**

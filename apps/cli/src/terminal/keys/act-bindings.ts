@@ -163,8 +163,9 @@ const rename = changes((state, tree) =>
 const RULE_KEYS = "123456789";
 
 const rules = begins((state, tree, entryId) => {
-  const { model } = tree.view;
-  const held = rulesOn(pathOf(model.tree, entryId));
+  const { isFinding, view } = tree;
+  const { model } = view;
+  const held = rulesOn(pathOf(model.tree, entryId), { isFinding });
   const isLeaf = tree.readOnly === undefined && tree.cursor === model.leafRow;
   const body =
     held.length === 0

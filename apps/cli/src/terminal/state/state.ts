@@ -107,6 +107,8 @@ export interface TreeState {
   readonly readOnly: string | undefined;
   /** Writer of summaries; `isBilled` is true if its calls cost money. */
   readonly writer: { readonly name: string; readonly isBilled: boolean };
+  /** False: messages are not searched for rules (the setting `rules`). */
+  readonly isFinding: boolean;
   readonly view: TreeView;
   /** Selected row, and the first row on the screen. -1 when no row is visible. */
   readonly cursor: number;

@@ -270,8 +270,8 @@ function handleFound(
   return isAwaited ? toHit({ ...state, tree: found }, found, 0) : { ...state, tree: found };
 }
 
-/** A session that was opened. A second event follows when all of it was read and its writer of summaries is known. */
-interface Opened extends Pick<TreeState, "ref" | "cwd" | "readOnly" | "writer"> {
+/** A session that was opened. A second event follows when all of it and the settings were read. */
+interface Opened extends Pick<TreeState, "ref" | "cwd" | "readOnly" | "writer" | "isFinding"> {
   model: TreeModel;
   /** Entry at the cursor. Default: the leaf; if this session is already shown, the current cursor. */
   entryId: string | undefined;
