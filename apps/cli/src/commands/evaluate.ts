@@ -182,7 +182,7 @@ async function tellCost(
   const { forecastJudgement, forecastSummaries } = await import("@espalier/engine/eval");
   const { prices } = (await currentSettings(shell)).values;
   const summaries = (1 + summarizers.length) * (1 + policies.length);
-  const forecasts: { who: string; model: Summarizer["model"]; of: Omit<JudgeForecast, "cost">[] }[] = [];
+  const forecasts: { who: string; model: Summarizer["model"]; of: JudgeForecast[] }[] = [];
   if (named)
     forecasts.push({
       who: `the summarizer ${named.name}`,

@@ -76,7 +76,7 @@ export interface JudgeBill {
   cost: number | null;
 }
 
-/** Estimated size and cost of a judgement. */
+/** Estimated size of a judgement. */
 export type JudgeForecast = ReturnType<typeof forecastJudgement>;
 
 /** Maximum number of tokens of an answer. */
@@ -102,7 +102,7 @@ export function forecastJudgement(
   options: JudgeOptions & { keepTokens?: number | undefined },
 ) {
   const cut = judgedCut(cutsOf(new Transcript(messages), options.keepTokens));
-  if (!cut) return { requests: 0, inputTokens: 0, outputTokens: 0, cost: 0 };
+  if (!cut) return { requests: 0, inputTokens: 0, outputTokens: 0 };
   const tokensOf = (read: readonly ReadMessage[]) =>
     read.reduce((sum, { text }) => sum + roughTokens(text), 0);
   const [history, tail] = [tokensOf(cut.summarized), tokensOf(cut.kept)];
@@ -129,8 +129,6 @@ export function forecastJudgement(
     inputTokens,
     /** Tokens of all answers. */
     outputTokens,
-    /** US dollars; null when the price of the model is unknown. */
-    cost: priceOf(inputTokens, outputTokens, options),
   };
 }
 
