@@ -7,7 +7,6 @@ import {
   type ListOptions,
   listSessions,
   missingKey,
-  nameOfModel,
   type OpenOptions,
   openSession,
   openTrust,
@@ -374,12 +373,8 @@ export function summarizerOf(
     globals.summarizer ??
     settings.summarizer ??
     (missingKey("anthropic", { settings }) ? "extractive" : "anthropic");
-  const { model } = settings;
   return {
-    summarizer: resolveSummarizer(
-      name === "anthropic" && model !== undefined ? (nameOfModel(model) ?? `anthropic:${model}`) : name,
-      { settings },
-    ),
+    summarizer: resolveSummarizer(name, { settings }),
     fallback: globals.fallback ?? settings.fallback ?? globals.summarizer === undefined,
   };
 }

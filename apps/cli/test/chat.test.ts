@@ -290,6 +290,25 @@ test("--print prints the answer even if an extension vetoes the compaction after
   expect(forked).toMatchObject({ code: 1, value: { error } });
 });
 
+test("a policy that compacts after an append asks the API that --model names", async () => {
+  const home = place();
+  writeFileSync(
+    join(home, "settings.json"),
+    JSON.stringify({ policy: "message-count", maxMessages: 2, keepLast: 1 }),
+  );
+  const server = await startOpenaiServer(() => ({ text: "## Goal\nAnswer." }));
+  endings.push(() => server.close());
+  const env = { ESPALIER_HOME: home, OPENAI_BASE_URL: server.url };
+  const prompt = "Is it so? ".repeat(400);
+  for (const more of [[], ["--continue"]])
+    await espalier(["chat", "--print", prompt, "--model", "openai-responses:small", ...more], {
+      env,
+      cwd: home,
+    });
+  expect(server.requests.length).toBeGreaterThan(2);
+  expect(new Set(server.requests.map(({ path }) => path))).toEqual(new Set(["/responses"]));
+});
+
 test("--model chooses the model, and the session remembers it", async () => {
   const home = place();
   const server = await claude();

@@ -106,6 +106,13 @@ it("errors never repeat a key given as a value, as a name, or in an unreadable f
   expect(() => resolvePolicy(known)).toThrow(/^There is no policy "\[redacted github token\]"/);
 });
 
+it("the summarizer anthropic, and the default one, ask the model of the settings", () => {
+  const settings = { anthropicApiKey: "key", model: "anthropic/claude-haiku-4-5" };
+  for (const name of ["anthropic", undefined])
+    expect(resolveSummarizer(name, { settings }).model).toMatchObject({ modelId: "claude-haiku-4-5" });
+  expect(resolveSummarizer("anthropic:claude-opus-4-1", { settings }).model?.modelId).toBe("claude-opus-4-1");
+});
+
 describe("the origin of a setting", () => {
   it("is the default if no layer sets it", async () => {
     const { values, origins, ignored } = await resolved();

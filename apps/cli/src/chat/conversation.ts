@@ -18,7 +18,6 @@ import {
   type PolicyName,
   providerNamed,
   type ResolvedSettings,
-  resolveSummarizer,
   type Session,
   sessionFolder,
 } from "@espalier/engine";
@@ -87,9 +86,9 @@ export async function openConversation(
       // Summaries are written by the conversation's model unless another one is named. This includes policies that
       // compact after an append, without asking the agent.
       if (summarizer === undefined && made.summarizer)
-        made.summarizer = resolveSummarizer(nameOfModel(chosen ?? modelOf()) ?? "anthropic", {
+        made.summarizer = providerNamed(choices.model ?? nameOfModel(modelOf()) ?? "anthropic", {
           settings: settings.values,
-        });
+        }).summarizer!;
       return made;
     },
     log: log ?? { warn: shell.complain, error: shell.complain },

@@ -79,8 +79,11 @@ export const SUMMARIZER_NAME = new RegExp(`^(extractive|${PATTERNS.join("|")})$`
 
 /** Access to a provider by name. */
 export interface ProviderAccess {
-  /** Keys and addresses. Default: the environment variables of the provider. */
-  settings?: Readonly<Partial<Record<AccessSetting, string>>>;
+  /**
+   * Keys and addresses, by default the environment variables of the provider; and `model`, as `provider/id` or a Claude
+   * model, which the summarizer `anthropic` asks.
+   */
+  settings?: Readonly<Partial<Record<AccessSetting | "model", string>>>;
   /** Window in tokens. Default: that of the model. */
   contextWindow?: number | undefined;
 }
@@ -155,7 +158,9 @@ function openaiClient({ apiKey, baseURL }: Access): () => Promise<OpenAI> {
 export function resolveSummarizer(name?: string, given: ProviderAccess = {}): Summarizer {
   if (name === "extractive" || (name === undefined && missingKey("anthropic", given)))
     return extractiveSummarizer();
-  const asked = name ?? "anthropic";
+  const { model } = given.settings ?? {};
+  const isDefault = name === undefined || name === "anthropic";
+  const asked = isDefault ? (nameOfModel(model) ?? `anthropic:${model ?? ""}`) : name;
   const named = parsedName(asked);
   if (!named)
     throw new EspalierError(
