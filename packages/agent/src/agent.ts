@@ -264,9 +264,9 @@ export class Agent {
     const run: Run = { controller: new AbortController(), log, last: null };
     const { signal } = run.controller;
     this.#run = run;
-    this.#tell({ type: "agent_start" });
-    await this.session.tell(agentStart, {});
     try {
+      this.#tell({ type: "agent_start" });
+      await this.session.tell(agentStart, {});
       // Calls without a result from an earlier process get one. They are never run again automatically.
       await log.append(missingResults(this.session.context.messages));
       // Earlier queued input comes before this prompt, even if it is still being written.

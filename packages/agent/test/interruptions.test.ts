@@ -187,6 +187,19 @@ test("a model call ends with its answer, and with the run if a listener fails on
   await session.close();
 });
 
+test("a listener that fails at the beginning ends the run, and the next prompt is answered", async () => {
+  const session = await createSession({ home: workingFolder() });
+  const agent = createAgent({ session, model: scriptedModel([{ text: "Well." }]) });
+  const forget = agent.on(({ type }) => {
+    if (type === "agent_start") throw new Error("no screen");
+  });
+  await expect(agent.run("How are the pears?")).rejects.toThrow("no screen");
+  forget();
+  expect(agent.isRunning).toBe(false);
+  expect(await agent.run("And the plums?")).toMatchObject({ stopReason: "stop" });
+  await session.close();
+});
+
 test("a broken connection keeps the received text as a failed answer, and the next prompt continues", async () => {
   let asked = 0;
   const { url, requests } = await server({
