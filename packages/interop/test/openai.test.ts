@@ -322,6 +322,17 @@ describe.each([
   });
 });
 
+it("an answer of Chat Completions that has only parts of another server is left out of a request", () => {
+  const thinking = { type: "thinking", thinking: [{ type: "text", text: "Hm." }] };
+  const answer = (...content: object[]) => ({ role: "assistant", content });
+  const asked = { role: "user", content: "Hi" };
+  const sent = (...messages: object[]) =>
+    toOpenaiChat(fromOpenaiChat(messages, { model }), { model }).messages;
+  expect(sent(asked, answer(thinking), asked)).toEqual([{ role: "user", content: "Hi\n\nHi" }]);
+  const whole = sent(asked, answer(thinking, { type: "text", text: "Hello." }));
+  expect(whole).toEqual([asked, { role: "assistant", content: "Hello." }]);
+});
+
 describe("a call that is not of a function", () => {
   const user = (text: string) => ({ type: "message", role: "user", content: [{ type: "input_text", text }] });
   const pair = (kind: string, call_id: string) => [
@@ -351,6 +362,16 @@ describe("a call that is not of a function", () => {
   it("is restored with its output, and a program also while its call has just been answered", () => {
     for (const input of [whole, whole.slice(0, whole.indexOf(ended))])
       expect(toOpenaiResponses(fromOpenaiResponses(input, { model }))).toEqual({ input });
+  });
+
+  it("and its output are one answer when the provider gives both", () => {
+    const searched = [
+      { type: "tool_search_call", call_id: null, execution: "server", arguments: {} },
+      { type: "tool_search_output", call_id: null, execution: "server", tools: [] },
+    ];
+    const input = [user("Go."), ...searched, made, output, program, ended, said];
+    const { messages } = fromOpenaiResponses(input, { model });
+    expect(messages.map(({ role }) => role)).toEqual(["user", "assistant", "toolResult", "assistant"]);
   });
 
   it("is in every request together with its output, or not at all", () => {

@@ -110,6 +110,8 @@ interface NativeWriting {
   picture(picture: Picture, fields: Record<string, unknown>): object;
   /** Type of a block that is the client's although it is in an answer: it is sent back to any provider. */
   ofClient?: string;
+  /** True: an answer has texts and calls only. Other blocks of this API in it are left out. */
+  isPlainAnswer?: boolean;
   /** Returns the ids in native fields. Without this function, no native block depends on another one. */
   ties?(fields: Record<string, unknown>): NativeTies;
   /**
@@ -129,7 +131,7 @@ export function nativeFormat<Request>(
   format: FormatName,
   writing: NativeWriting,
 ): RequestFormat<Request> {
-  const { text, picture, ofClient, ties } = writing;
+  const { text, picture, ofClient, isPlainAnswer, ties } = writing;
   return {
     ...base,
     /**
@@ -162,7 +164,8 @@ export function nativeFormat<Request>(
         const isEmpty = typeof block.text !== "string" || isBlank(block.text);
         return fields && isOwn && !isEmpty ? text(block.text, fields, answer !== undefined) : undefined;
       }
-      if (block.type.startsWith(`${format}.`)) return isOwn || block.type === ofClient ? fields : undefined;
+      if (block.type.startsWith(`${format}.`))
+        return (isOwn && !(answer && isPlainAnswer)) || block.type === ofClient ? fields : undefined;
       if (answer) return undefined;
       const { type, url } = block as { type: string; url?: unknown };
       if (type === "imageUrl" && typeof url === "string") return picture({ url }, fields ?? {});
@@ -185,7 +188,10 @@ function withoutSingles(
   format: FormatName,
   { ties = () => ({}), isServed, ofClient }: NativeWriting,
 ): ContextMessage[] {
-  const tiesOf = (block: ContentBlock) => ties(nativeFor(block, format)?.value ?? {});
+  const tiesOf = (block: ContentBlock): NativeTies => {
+    const { provider = model?.provider, value } = nativeFor(block, format) ?? {};
+    return value && provider === model?.provider ? ties(value) : {};
+  };
   const known = new Map<unknown, ContentBlock>();
   const awaited = new Map<unknown, ContentBlock>();
   const single = new Set<ContentBlock>();

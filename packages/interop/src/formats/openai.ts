@@ -137,6 +137,7 @@ const refused = (text: string): ContentBlock => withNative({ type: "text", text 
 
 /** `openaiChatFormat`, with the parts and calls that only this API has. */
 export const openaiChatNative = nativeFormat(openaiChatFormat, CHAT, {
+  isPlainAnswer: true,
   text: (refusal, { type }, isAnswer) => (isAnswer && type === "refusal" ? { type, refusal } : undefined),
   picture: ({ url }, fields) => ({ type: "image_url", image_url: { url, ...fields } }),
 });
@@ -188,9 +189,13 @@ const GIVEN = new Set([
   "additional_tools",
 ]);
 
-/** Returns whether the client gave an item, or the item replaces earlier ones; all other items are a model's. */
+/**
+ * Returns whether the client gave an item, or the item replaces earlier ones; all other items are a model's. The result
+ * of a program, and of a search by the server, which has no id of a call, are parts of the answer.
+ */
 function isGiven(item: Fields): boolean {
   const type = String(item["type"]);
+  if (type === "program_output" || (type === "tool_search_output" && !item["call_id"])) return false;
   return type.endsWith("_output") || GIVEN.has(type);
 }
 
