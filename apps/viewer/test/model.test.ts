@@ -358,7 +358,7 @@ describe("other facts about a session", () => {
   });
 });
 
-test("the rules at a row are those of its whole path, with the call that a user refused", async () => {
+test("the rules at a row are those of its whole path, with a call that a user refused, and none that was stopped", async () => {
   const says = (id: string, parentId: string | null, role: string, content: unknown) => ({
     type: "message",
     id,
@@ -374,12 +374,26 @@ test("the rules at a row are those of its whole path, with the call that a user 
     says("t1", "a2", "toolResult", [{ type: "text", text: "Never believe a result." }]),
     says("u2", "t1", "user", "[Request interrupted by user for tool use]"),
     says("a3", "u2", "assistant", [{ type: "text", text: "Stopped." }]),
+    says("a4", "a3", "assistant", [{ ...call, id: "d", arguments: { command: "sleep 9" } }]),
+    {
+      ...says("t2", "a4", "toolResult", []),
+      message: {
+        role: "toolResult",
+        toolCallId: "d",
+        content: [{ type: "text", text: "[Request interrupted by user for tool use]" }],
+      },
+    },
+    says("u3", "t2", "user", "[Request interrupted by user for tool use]"),
   ]);
   const reader = treeReader(tree);
   for (let row = 0; row < tree.length; row++)
     expect(await reader.rules(row)).toEqual(rulesOn(pathOf(tree, tree.idAt(row))));
   const rules = await reader.rules(tree.length - 1);
-  expect(rules.map(({ text }) => text).join("\n")).toContain("rm -r build");
+  expect(rules.map(({ text }) => /rm -r build|sleep/.exec(text)?.[0])).toEqual([
+    undefined,
+    undefined,
+    "rm -r build",
+  ]);
 });
 
 describe("long work on a session", () => {

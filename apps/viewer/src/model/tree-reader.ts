@@ -98,18 +98,17 @@ export function treeReader(tree: Tree, rowsWith?: RowFinder, isFinding = async (
 
 /**
  * Returns the rows of a path that are needed to find rules: every row except tool results and answers. Of the answers
- * before each prompt, only the last one is included; answers after the last prompt are not.
+ * before each prompt, only the last one is included, with its results, which tell a refusal from a stop.
  */
 function rowsOfRules(tree: Tree, row: number): number[] {
   const rows: number[] = [];
-  let answer = -1;
+  let answer: number[] = [];
   for (const at of pathRows(tree, row)) {
     const role = roleAt(tree, at);
-    if (role === "assistant") answer = at;
-    if (role === "assistant" || role === "toolResult") continue;
-    if (role === "user" && answer >= 0) rows.push(answer);
-    if (role === "user") answer = -1;
-    rows.push(at);
+    if (role === "assistant") answer = [at];
+    else if (role === "toolResult") answer.push(at);
+    else if (role === "user") rows.push(...answer.splice(0), at);
+    else rows.push(at);
   }
   return rows;
 }
