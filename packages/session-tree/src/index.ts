@@ -134,6 +134,7 @@ export {
   type ToolCallBlock,
   type ToolDefinition,
   type ToolResultMessage,
+  textsIn,
   toolCalls,
   type Usage,
   type UserContent,

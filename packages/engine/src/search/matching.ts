@@ -33,8 +33,8 @@ export const linesWith = (
   matchingLines(view, linePattern(text, isCaseSensitive), text.length * WIDEST_UNIT, signal);
 
 /**
- * Returns the rows of entries on lines whose bytes may have a text, oldest first. Case outside ASCII counts. Rows of an
- * entry without the text are among them; no row with it is missing.
+ * Returns the rows of entries on lines whose bytes may have a text, oldest first. Rows of an entry without the text are
+ * among them; no row with it is missing.
  */
 export async function rowsWith(
   tree: Tree,
@@ -127,7 +127,7 @@ async function* matchingLines(
   }
 }
 
-/** Builds the pattern of a query in decoded text. Letters of ASCII match in any case; everything else is literal. */
+/** Builds the pattern of a query in decoded text. Unless case counts, a letter matches in each case. */
 export function textPattern(query: string, isCaseSensitive: boolean): RegExp {
   const source = Array.from(query, (letter) => (isCaseSensitive ? literal(letter) : anyCase(letter)));
   return new RegExp(source.join(""), "g");
@@ -135,18 +135,29 @@ export function textPattern(query: string, isCaseSensitive: boolean): RegExp {
 
 /**
  * Builds the pattern of a query in the bytes of a JSON line, with one byte a character (latin-1): letters that JSON or
- * some writers escape match in each of their forms. It may match too much (case outside ASCII), and never too little,
- * except for writers that escape ASCII letters and digits.
+ * some writers escape match in each of their forms. It may match too much, and never too little, except for writers that
+ * escape ASCII letters and digits.
  */
 function linePattern(query: string, isCaseSensitive: boolean): RegExp {
-  return new RegExp(Array.from(query, inLine).join(""), isCaseSensitive ? "g" : "gi");
+  const source = Array.from(query, (letter) => {
+    // The flag finds both cases of an ASCII letter.
+    const isOneForm = isCaseSensitive || !ESCAPED_BY_SOME.test(letter);
+    return oneOf((isOneForm ? [letter] : casesOf(letter)).flatMap(inLine));
+  });
+  return new RegExp(source.join(""), isCaseSensitive ? "g" : "gi");
 }
 
 /** Maximum number of bytes of one UTF-16 unit of a query in a line: `\u00e9`. */
 const WIDEST_UNIT = 6;
 
-const anyCase = (letter: string): string =>
-  /[a-z]/i.test(letter) ? `[${letter.toLowerCase()}${letter.toUpperCase()}]` : literal(letter);
+/** Returns a letter in each case of the same length: `ß` has no other. */
+const casesOf = (letter: string): string[] =>
+  [...new Set([letter, letter.toLowerCase(), letter.toUpperCase()])].filter(
+    ({ length }) => length === letter.length,
+  );
+const anyCase = (letter: string): string => oneOf(casesOf(letter).map(literal));
+const oneOf = (patterns: readonly string[]): string =>
+  patterns.length === 1 ? patterns[0]! : `(?:${patterns.join("|")})`;
 const literal = (letter: string): string => letter.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
 
 /** Letters with an escape by a backslash, and the pattern of that escape. */
@@ -164,10 +175,11 @@ const SHORT_ESCAPES: Record<string, string> = {
 /** Letters that JSON, or writers of JSON for web pages, escape. */
 const ESCAPED_BY_SOME = /["\\/<>&'\p{Cc}]|[^\p{ASCII}]/u;
 
-function inLine(letter: string): string {
-  if (!ESCAPED_BY_SOME.test(letter)) return literal(letter);
-  return `(?:${SHORT_ESCAPES[letter] ?? inBytes(letter)}|${escapedUnits(letter)})`;
-}
+/** Returns the patterns of a letter in a line. */
+const inLine = (letter: string): string[] =>
+  ESCAPED_BY_SOME.test(letter)
+    ? [SHORT_ESCAPES[letter] ?? inBytes(letter), escapedUnits(letter)]
+    : [literal(letter)];
 
 /** Returns the UTF-8 bytes of a letter as latin-1 characters. */
 const inBytes = (letter: string): string =>

@@ -7,6 +7,7 @@ import {
   type SessionLog,
   type SessionStore,
   Tree,
+  textsIn,
 } from "@espalier/session-tree";
 import { fileStore, sessionFiles } from "@espalier/session-tree/node";
 import { type ListOptions, listSessions, openOrSkip } from "../session/stores.ts";
@@ -33,7 +34,7 @@ export interface SearchOptions extends Pick<ListOptions, "agent" | "project" | "
   store?: SessionStore;
   /** Maximum number of hits. Default: all. */
   limit?: number;
-  /** True: `A` and `a` are different. Default false. Outside ASCII, case always counts. */
+  /** True: `A` and `a` are different. Default false. */
   caseSensitive?: boolean;
   /** Finds entries that have all words of the query, in any order. Default false: the query is literal text. */
   words?: boolean;
@@ -243,16 +244,4 @@ function entryTexts(entry: Entry) {
   const called = foreignCalls(message).flatMap(({ name, arguments: given }) => [name, ...textsIn(given)]);
   const texts = [messageText(message), ...called].filter((text) => typeof text === "string" && text !== "");
   return texts.length === 0 ? undefined : { role: message.role, texts };
-}
-
-function textsIn(value: unknown): string[] {
-  const texts: string[] = [];
-  const waiting: unknown[] = [value];
-  while (waiting.length > 0) {
-    const next = waiting.pop();
-    if (typeof next === "string") texts.push(next);
-    else if (typeof next === "object" && next !== null)
-      for (const inner of Object.values(next).reverse()) waiting.push(inner);
-  }
-  return texts;
 }

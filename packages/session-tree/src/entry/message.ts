@@ -249,6 +249,19 @@ export function toolCalls(message: ContextMessage): ToolCallBlock[] {
   return contentBlocks(message).filter((block): block is ToolCallBlock => block.type === "toolCall");
 }
 
+/** Returns all texts in a JSON value, such as the arguments of a call, in order; names of fields are left out. */
+export function textsIn(value: unknown): string[] {
+  const texts: string[] = [];
+  const waiting: unknown[] = [value];
+  while (waiting.length > 0) {
+    const next = waiting.pop();
+    if (typeof next === "string") texts.push(next);
+    else if (typeof next === "object" && next !== null)
+      for (const inner of Object.values(next).reverse()) waiting.push(inner);
+  }
+  return texts;
+}
+
 /** Returns whether a message is an answer that failed or was aborted. Requests leave out such an answer. */
 export function isFailedAnswer(message: ContextMessage): boolean {
   return message.role === "assistant" && (message.stopReason === "error" || message.stopReason === "aborted");
