@@ -286,6 +286,15 @@ describe("other facts about a session", () => {
       },
     ]);
     expect(await rowsWith("lighthouse", others)).toEqual([1, 0]);
+    const edit = { new_string: 'say "hi"\nand\tleave', at: [{ path: "C:\\quay" }] };
+    const quoted = treeOf([
+      message("a", null, "assistant", "", { content: [{ ...call, name: "edit", arguments: edit }] }),
+    ]);
+    for (const text of ['say "hi"\nand', "and\tleave", "C:\\quay", "edit"])
+      expect(await rowsWith(text, quoted), text).toEqual([0]);
+    expect(await rowsWith("new_string", quoted), "a name of an argument, as in `espalier search`").toEqual(
+      [],
+    );
   });
 
   test("the gist of an entry is one line without control characters", () => {

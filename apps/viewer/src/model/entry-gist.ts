@@ -14,6 +14,7 @@ import {
   messageText,
   plainLine,
   type Tree,
+  textsIn,
   toolCalls,
 } from "@espalier/session-tree";
 
@@ -99,13 +100,13 @@ export function oneLine(text: string, length = LENGTH): string {
 }
 
 /**
- * Returns the whole text of an entry, including calls with their arguments; empty for an invalid entry, and if the model
- * reads nothing of it.
+ * Returns the whole text of an entry, including calls with the texts of their arguments; empty for an invalid entry, and
+ * if the model reads nothing of it.
  */
 export function textOfEntry(entry: Entry): string {
   // System messages inside a compaction are shown at their own entry.
   const said = messagesOf(entry).at(-1);
   if (!said) return "";
-  const calls = toolCalls(said).map((call) => `${fieldText(call.name)} ${jsonText(call.arguments)}`);
+  const calls = toolCalls(said).flatMap((call) => [fieldText(call.name), ...textsIn(call.arguments)]);
   return [messageText(said), ...calls].join("\n");
 }
