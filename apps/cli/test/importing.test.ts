@@ -1,5 +1,5 @@
 // `import`: sessions of other agents, from where those agents keep them.
-import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { otherAgents } from "@espalier/interop";
 import { expect, test } from "vitest";
@@ -194,6 +194,20 @@ test("the report for people has a line per session, explains the losses, and end
   expect(again.stdout).toBe(
     "note A message follows one that is not in the file; shown as a separate branch. (1 line in 1 file)\n2 sessions unchanged (8 entries).\n",
   );
+});
+
+test("a session in several files has a line for each file that adds to it, with the branches of all", async () => {
+  const { options, source, here } = home();
+  const more = join(dirname(source), "claude-1-more.jsonl");
+  const question = (id: string) => claudeLine(id, "a1", here, { role: "user", content: "Left?" });
+  write(more, [...claudeSession(here), question("u3")]);
+  utimesSync(source, 1, 1);
+  const { stdout } = await espalier(["import", dirname(source)], options);
+  expect(stdout.split("\n").slice(0, 2)).toEqual([
+    "created    2026-01-01  here            Which way is up?  (3 entries)",
+    "updated    2026-01-01  here            Which way is up?  (1 new entry, 2 branches)",
+  ]);
+  expect(stdout).toContain("\n2 files: 1 new session with 4 entries.\n");
 });
 
 test("a fork is linked to its original in an import and in lists", async () => {

@@ -44,7 +44,6 @@ async function importAll(shell: Shell, what: string, options: Pick<ImportOptions
   const summarize = summaryWriter(shell);
   const progress = startProgress(shell, `Import of ${what}`);
   const reports: ImportReport[] = [];
-  const told = new Set<string>();
   try {
     const imports = importSessions(what, {
       store: storeInUse(shell),
@@ -54,10 +53,8 @@ async function importAll(shell: Shell, what: string, options: Pick<ImportOptions
     });
     for await (const report of imports) {
       reports.push(report);
-      // A session can be in several files. Unchanged sessions are counted at the end.
-      const isTold = report.status === "unchanged" || told.has(report.sessionId ?? "");
-      if (isTold && !shell.json) continue;
-      if (report.sessionId !== null) told.add(report.sessionId);
+      // Unchanged sessions are counted at the end. A session in several files grows with each of them.
+      if (report.status === "unchanged" && !shell.json) continue;
       progress.clear();
       await printStep(shell, report, () => viewImport(report, shell));
     }
