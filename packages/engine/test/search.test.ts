@@ -192,11 +192,13 @@ describe("searching messages", () => {
     );
   });
 
-  test("an empty query is refused, and a limit is respected", async () => {
+  test("an empty query and a pasted file are refused, and a limit is respected", async () => {
     const file = sessionFile(
       [said("u1", null, "needle"), said("u2", "u1", "needle")].map((line) => JSON.stringify(line)),
     );
     await expect(found("", { files: [file] })).rejects.toMatchObject({ code: "bad-input" });
+    await expect(found("é".repeat(100_000), { files: [file] })).rejects.toMatchObject({ code: "bad-input" });
+    expect(await idsOf("é".repeat(10_000), { files: [file] })).toEqual([]);
     expect(await idsOf("needle", { files: [file], limit: 1 })).toEqual(["u1"]);
   });
 

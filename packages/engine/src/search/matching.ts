@@ -24,13 +24,16 @@ export function wordsOf(query: string): string[] {
 }
 
 /** Yields for each searched block the offsets of the first possible match of a text in each line. */
-export const linesWith = (
+export function linesWith(
   view: ByteView,
   text: string,
   isCaseSensitive: boolean,
   signal?: AbortSignal,
-): AsyncGenerator<number[]> =>
-  matchingLines(view, linePattern(text, isCaseSensitive), text.length * WIDEST_UNIT, signal);
+): AsyncGenerator<number[]> {
+  // The beginning of a long text is enough to choose lines, and V8 compiles no pattern of a very long one.
+  const beginning = Array.from(text).slice(0, 500).join("");
+  return matchingLines(view, linePattern(beginning, isCaseSensitive), beginning.length * WIDEST_UNIT, signal);
+}
 
 /**
  * Returns the rows of entries on lines whose bytes may have a text, oldest first. Rows of an entry without the text are

@@ -56,11 +56,17 @@ export interface SearchOptions extends Pick<ListOptions, "agent" | "project" | "
  * The bytes are searched unparsed, and only lines that may have the query are parsed. A search takes about as long as
  * grep, and for each session with a hit the time to index it once.
  *
- * @throws EspalierError `bad-input` for an empty query; EspalierError for one of `files` that cannot be read
+ * @throws EspalierError `bad-input` for a query that is empty, or longer than 10,000 characters; EspalierError for one of
+ *   `files` that cannot be read
  */
 export async function* searchSessions(query: string, options: SearchOptions = {}): AsyncGenerator<SearchHit> {
   if (query === "")
     throw new EspalierError("bad-input", "The query is empty; give it at least one character.");
+  if (query.length > LONGEST_QUERY)
+    throw new EspalierError(
+      "bad-input",
+      "A query has at most 10,000 characters; search for a part of this text.",
+    );
   const {
     files,
     folder,
@@ -90,6 +96,9 @@ export async function* searchSessions(query: string, options: SearchOptions = {}
     }
   }
 }
+
+/** Maximum length of a query: V8 compiles no pattern of a much longer one, and nobody pastes one on purpose. */
+const LONGEST_QUERY = 10_000;
 
 /** Yields the sessions of a list, and then the files that it leaves out because they cannot be read. */
 async function* sourcesIn(
