@@ -365,6 +365,21 @@ describe("other facts about a session", () => {
   test("every kind of entry has a name", () => {
     for (const kind of new Set(outlineOf(tree).kinds)) expect(Object.hasOwn(ROW_KINDS, kind)).toBe(true);
   });
+
+  test("the forecast of a navigation to a prompt is for the context before it, where the navigation ends", async () => {
+    const usage = { input: 900, output: 5, cacheRead: 0, cacheWrite: 0 };
+    const reader = treeReader(
+      treeOf([
+        message("u1", null, "user", "Hello."),
+        message("a1", "u1", "assistant", "Hi.", { usage }),
+        message("u2", "a1", "user", "A long paste. ".repeat(1_000)),
+        message("a2", "u2", "assistant", "I see.", { usage }),
+      ]),
+    );
+    expect(await reader.forecast(2)).toEqual(await reader.forecast(1));
+    expect(await reader.forecast(0)).toMatchObject({ context: 0, anew: 0 });
+    expect((await reader.forecast(3)).context).toBeGreaterThan(900);
+  });
 });
 
 test("the rules at a row are those of its whole path, with a call that a user refused, and none that was stopped", async () => {

@@ -19,6 +19,7 @@ import {
   fieldText,
   labelsInForce,
   pathRows,
+  promptText,
   roleAt,
   rowOfLeaf,
   rowsOf,
@@ -92,7 +93,11 @@ export function treeReader(tree: Tree, rowsWith?: RowFinder, isFinding = async (
     /** Compares two branches, given by their last rows. */
     compare: async (a: number, b: number) => compareBranches(tree, tree.idAt(known(a)), tree.idAt(known(b))),
     /** Returns the effect of a navigation from the leaf to a row on the prompt cache. */
-    forecast: async (row: number) => forecastNavigation(tree, rowOfLeaf(tree), known(row)),
+    forecast: async (row: number) => {
+      // A navigation to a prompt ends before it, so that the user can edit its text.
+      const isPrompt = promptText(tree.entryAt(known(row))) !== null;
+      return forecastNavigation(tree, rowOfLeaf(tree), isPrompt ? tree.index.parent(row) : row);
+    },
   };
 }
 
