@@ -144,7 +144,11 @@ describe.each(Object.entries(SHELLS))("%s, typed into", (shell, { start, load })
     writeFileSync(program, `#!/bin/sh\nexec "${process.execPath}" "${await bundled()}" "$@"\n`);
     chmodSync(program, 0o755);
     const PATH = `${programs}:${process.env["PATH"]}`;
-    const screen = await Tmux.run(["--version"], { cwd, columns: 160, env: { PATH, TERM: "screen" } });
+    const screen = await Tmux.run(["--version"], {
+      cwd,
+      columns: 160,
+      env: { PATH, TERM: "screen", HOME: cwd },
+    });
     await screen.shows(`${Tmux.LEFT} 0`);
     screen.type(`exec ${start}`);
     screen.type("printf 'begun in %s\\n' here");
@@ -170,6 +174,9 @@ describe.each(Object.entries(SHELLS))("%s, typed into", (shell, { start, load })
     await completes(screen, "espalier repl", "espalier replay");
     await completes(screen, "espalier tree --on-busy re", "--on-busy read-only");
     await completes(screen, "espalier tree two", "two\\ words.jsonl");
+    copyFileSync(DEMO, join(folder, "two words.jsonl"));
+    for (const name of ["two\\ words.jsonl", "'two words.jsonl'", '"two words.jsonl"', "~/two\\ words.jsonl"])
+      await completes(screen, `espalier show ${name} check`, `${name} checkpoint`);
     expect(screen.screen).not.toMatch(/unrecognized|not found|error|unknown/i);
   });
 

@@ -1,5 +1,6 @@
 // Separate from program.ts: each group of commands has a file.
 import { realpathSync } from "node:fs";
+import { homedir } from "node:os";
 import {
   type LeftOutSetting,
   listSessions,
@@ -206,7 +207,9 @@ async function sessionCandidates(typed: string, place: StorePlace): Promise<Cand
 
 /** Completes an entry: labels, the words `leaf` and `start`, and ids after their first characters. */
 async function entryCandidates(ref: string, typed: string, place: StorePlace): Promise<Candidate[]> {
-  const session = await openSession(await sessionNamed(place.store, ref), { ...place, mode: "read" });
+  // No shell has expanded the word.
+  const named = await sessionNamed(place.store, ref.replace(/^~(?=\/)/, homedir));
+  const session = await openSession(named, { ...place, mode: "read" });
   try {
     const { tree } = session;
     const labels = [...labelsInForce(tree)].map(([id, { label }]) => ({
@@ -251,7 +254,7 @@ _espalier() {
       printf -v line %q "\${line%%$'\\t'*}"
       COMPREPLY+=("$line")
     fi
-  done < <(espalier complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  done < <(espalier complete --quoted -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
 complete -F _espalier espalier
 `;
@@ -267,7 +270,7 @@ _espalier() {
     else
       offered+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}")
     fi
-  done < <(espalier complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)
+  done < <(espalier complete -- "\${(@Q)words[2,CURRENT]}" 2>/dev/null)
   _describe espalier offered
 }
 compdef _espalier espalier
@@ -304,14 +307,24 @@ const completion = command({
   },
 });
 
+/** Removes the quotes of bash from a word, which may end inside of them; expands nothing. */
+const unquoted = (word: string): string =>
+  word.replace(
+    /\\(.)|'([^']*)'?|"((?:\\.|[^"\\])*)"?/gs,
+    (_, escaped?: string, single?: string, double?: string) =>
+      escaped ?? single ?? double?.replace(/\\(["\\$`])/g, "$1") ?? "",
+  );
+
 /** Adds the command that prints a shell's script, and the hidden command that the script calls. */
 const addCompletion: AddCommand = (program, shell) => {
   completion(program, shell);
   program
     .command("complete [words...]", { hidden: true })
     .description("print candidates for the end of a line that is being typed")
-    .action(async (words: string[]) => {
-      const { candidates, files } = await completionOf(program, words, shell);
+    .option("--quoted", "the words are as they were typed, with the quotes of bash")
+    .action(async (words: string[], { quoted = false }: { quoted?: boolean }) => {
+      const given = quoted ? words.map(unquoted) : words;
+      const { candidates, files } = await completionOf(program, given, shell);
       for (const { value, description } of candidates)
         await shell.output.writeLine(`${value}\t${description}`);
       if (files) await shell.output.writeLine(":files");
