@@ -87,7 +87,12 @@ export {
   rulesIn,
   rulesOn,
 } from "./rules.ts";
-export { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "./settings.ts";
+export {
+  type CompactionSettings,
+  checkCompaction,
+  DEFAULT_COMPACTION_SETTINGS,
+  thresholdOf,
+} from "./settings.ts";
 export {
   goalIn,
   joinSummary,

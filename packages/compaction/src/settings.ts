@@ -27,6 +27,24 @@ export const DEFAULT_COMPACTION_SETTINGS: CompactionSettings = {
   requestBytes: 32_000_000,
 };
 
+/**
+ * Returns given settings without undefined ones, which have their defaults. Throws EspalierError `settings` for a size
+ * that is not a number from 0 on, and for an `autoCompact` that is not true or false.
+ */
+export function checkCompaction(settings: Partial<CompactionSettings> = {}): Partial<CompactionSettings> {
+  const given = Object.entries(settings).filter(([, value]) => value !== undefined);
+  for (const [key, value] of given) {
+    const usual = DEFAULT_COMPACTION_SETTINGS[key as keyof CompactionSettings];
+    if (usual === undefined) continue;
+    if (typeof value === typeof usual && (typeof value === "boolean" || value >= 0)) continue;
+    const wanted = typeof usual === "boolean" ? "true or false" : "a number from 0 on";
+    const shown = typeof value === "number" ? value : JSON.stringify(value);
+    const message = `The setting ${key} is ${shown}; give it ${wanted}.`;
+    throw new EspalierError("settings", message, { keys: [key] });
+  }
+  return Object.fromEntries(given);
+}
+
 /** Share of a small window for the context when the reserve, made for a larger model, exceeds that window. */
 const SHARE_WITHOUT_RESERVE = 0.5;
 

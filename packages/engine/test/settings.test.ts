@@ -12,6 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { POLICIES } from "@espalier/compaction/policies";
 import {
+  createSession,
   DEFAULT_SETTINGS,
   openTrust,
   resolvePolicy,
@@ -28,6 +29,7 @@ import {
   settingsJsonSchema,
 } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
+import { memoryStore } from "@espalier/session-tree";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
@@ -104,6 +106,21 @@ it("errors never repeat a key given as a value, as a name, or in an unreadable f
   expect(await problem().then(({ message, key }) => `${message} ${key}`)).not.toContain(known);
   expect(() => resolveSummarizer(known)).toThrow(/^There is no summarizer "\[redacted github token\]"/);
   expect(() => resolvePolicy(known)).toThrow(/^There is no policy "\[redacted github token\]"/);
+});
+
+it("a size of a session that is undefined has its default, and one that is not a number is refused", async () => {
+  const open = (compaction: object) => createSession({ store: memoryStore(), compaction });
+  for (const value of [Number.NaN, "20000", null, -1]) {
+    const refused = { code: "settings", message: expect.stringContaining("contextWindow") };
+    await expect(open({ contextWindow: value })).rejects.toMatchObject(refused);
+    await expect(
+      (await open({})).compact({ settings: { contextWindow: value as never } }),
+    ).rejects.toMatchObject(refused);
+  }
+  await expect(open({ autoCompact: "false" })).rejects.toMatchObject({ code: "settings" });
+  const session = await open({ contextWindow: undefined });
+  await session.appendMessages([{ role: "user", content: "Water the beds. ".repeat(60_000) }]);
+  await expect(session.prepareRequest()).rejects.toMatchObject({ code: "irreducible" });
 });
 
 it("the summarizer anthropic, and the default one, ask the model of the settings", () => {

@@ -2,6 +2,7 @@ import {
   type CompactionDetails,
   type CompactionPlan,
   type CompactionReason,
+  checkCompaction,
   DEFAULT_COMPACTION_SETTINGS,
   effectiveWindow,
   goalIn,
@@ -64,7 +65,8 @@ export function forecastPlan(session: Session, request: CompactionRequest): Plan
 export function situationOf(session: Session, request: CompactionRequest): PolicySituation {
   const { options } = session;
   const path = session.window.entries;
-  const settings = { ...DEFAULT_COMPACTION_SETTINGS, ...options.compaction, ...request.settings };
+  const own = request.settings && checkCompaction(request.settings);
+  const settings = { ...DEFAULT_COMPACTION_SETTINGS, ...options.compaction, ...own };
   const contextWindow = effectiveWindow(settings.contextWindow, path, session.context.model);
   const prices = pricesAt(session);
   return {

@@ -7,6 +7,7 @@ import {
 } from "@espalier/branch-summary";
 import {
   type CompactionSettings,
+  checkCompaction,
   type Policy,
   rulesFound,
   sessionBeforeCompact,
@@ -135,7 +136,7 @@ export class CurrentSettings {
   #settle: { by: Settle; model: string | undefined } | undefined;
 
   constructor(options: SessionOptions) {
-    this.options = options;
+    this.options = withSoundSizes(options);
     this.policy = resolvePolicy(options.policy, options.policySettings);
   }
 
@@ -168,11 +169,15 @@ export class CurrentSettings {
   }
 
   #take(settled: SessionOptions): void {
-    const options = { ...this.options, ...settled };
+    const options = withSoundSizes({ ...this.options, ...settled });
     this.policy = resolvePolicy(options.policy, options.policySettings);
     this.options = options;
   }
 }
+
+/** Checks the sizes, because with one that is not a number nothing would ever be due. */
+const withSoundSizes = (options: SessionOptions): SessionOptions =>
+  options.compaction ? { ...options, compaction: checkCompaction(options.compaction) } : options;
 
 /** Converts settings to options of a session, except `summarizer`, `fallback` and `extensions`, which the caller sets. */
 export function sessionOptionsOf(
