@@ -147,6 +147,17 @@ describe("showing a hidden entry", () => {
     expect(messageText(said)).toBe("Result, in short.");
   });
 
+  test("is refused for a hidden compaction that a newer one keeps: it would stay out of the context", async () => {
+    const { session } = await plant();
+    const kept = session.getBranch().at(-4)!.id;
+    const hidden = await session.appendCompaction("first", kept, 1);
+    await session.hide(hidden);
+    await session.appendCompaction("second", kept, 1);
+    const length = session.getEntries().length;
+    await expect(session.hide(hidden, false)).rejects.toMatchObject({ code: "not-in-context" });
+    expect(session.getEntries()).toHaveLength(length);
+  });
+
   test("writes no entry if nothing changes", async () => {
     const { session } = await plant({ turns: 1 });
     const id = idOf(session, "Answer 1");

@@ -71,7 +71,10 @@ function placeInContext(core: SessionTree, id: string): { entry: Entry; isInclud
     );
   }
   const isIncluded = found.messages.length > 0;
-  if (!isIncluded && editsOf(core, id).next().value?.replacement !== null) throw saysNothing(found.entry);
+  // Without its edits: an older compaction in the kept range is empty, whether it was hidden or not.
+  const unedited = window.entries.filter((other) => !contextEdit.is(other) || other.targetId !== id);
+  const isEmpty = () => projectPath(unedited).find(({ entry }) => entry.id === id)?.messages.length === 0;
+  if (!isIncluded && isEmpty()) throw saysNothing(found.entry);
   return { entry: found.entry, isIncluded };
 }
 
