@@ -1,5 +1,5 @@
 import { addRule, lastAct, openSession, PIN, rulesOf, type Session } from "@espalier/engine";
-import { custom, isMessage } from "@espalier/session-tree";
+import { custom, labelsInForce } from "@espalier/session-tree";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { contextOf, plant } from "./build-session.ts";
@@ -95,54 +95,74 @@ describe("a redo", () => {
     await expect(session.redo()).rejects.toMatchObject({ code: "nothing-to-redo" });
     expect(rulesOf(session).map(({ text }) => text)).toEqual(["never push"]);
   });
+});
 
-  test("property: any acts, undone and redone, restore the state", async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(fc.constantFrom("prompt", "label", "unlabel", "name", "navigate", "pin"), {
-          minLength: 1,
-          maxLength: 8,
-        }),
-        fc.nat({ max: 8 }),
-        async (acts, back) => {
-          const { session, store } = await plant();
-          const first = session.leafId!;
-          const state = async () => ({
-            context: await contextOf(session, store),
-            label: session.getLabel(first),
-            name: session.name ?? "",
-            pinned: session.pinned(),
-          });
-          const states = [await state()];
-          for (const [at, act] of acts.entries()) {
-            if (act === "prompt") await session.appendMessages([{ role: "user", content: `prompt ${at}` }]);
-            else if (act === "label") await session.label(first, `label ${at}`);
-            else if (act === "unlabel") await session.label(first);
-            else if (act === "name") await session.rename(`name ${at}`);
-            else if (act === "pin") await session.pin(first);
-            else {
-              // An answer: a prompt would be reopened, and the leaf of some navigations would not move.
-              const other = [...session.tree.entries()].find(
-                (entry) => isMessage(entry, "assistant") && entry.id !== session.leafId,
-              );
-              await session.navigate(other!.id);
-            }
-            states.push(await state());
-          }
-          const steps = Math.min(back, acts.length);
-          for (let step = 1; step <= steps; step++) {
-            await session.undo();
-            expect(await state()).toEqual(states[acts.length - step]);
-          }
-          for (let step = steps - 1; step >= 0; step--) {
-            await session.redo();
-            expect(await state()).toEqual(states[acts.length - step]);
-          }
-        },
-      ),
-      { numRuns: 40 },
-    );
+test("property: undos and redos between acts restore the state before and after each act", async () => {
+  const acts = [
+    "prompt",
+    "label",
+    "unlabel",
+    "name",
+    "pin",
+    "unpin",
+    "hide",
+    "show",
+    "navigate",
+    "leave",
+    "compact",
+    "merge",
+  ];
+  const step = fc.record({
+    does: fc.oneof(
+      { weight: 4, arbitrary: fc.constantFrom(...acts) },
+      fc.constantFrom("undo", "undo", "redo"),
+    ),
+    at: fc.nat(99),
   });
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 16 }), async (steps) => {
+      const { session, store } = await plant({ turns: 2 });
+      const state = async () => ({
+        context: await contextOf(session, store),
+        labels: [...labelsInForce(session.tree)].map(([id, { label }]) => `${id} ${label}`).sort(),
+        name: session.name ?? "",
+        pinned: session.pinned().sort(),
+      });
+      const id = (at: number) => session.getEntries().at(at % session.getEntries().length)!.id;
+      const carryOut = (does: string, at: number): Promise<unknown> => {
+        if (does === "prompt") return session.appendMessages([{ role: "user", content: `prompt ${at}` }]);
+        if (does === "label") return session.label(id(at), `label ${at}`);
+        if (does === "unlabel") return session.label(id(at));
+        if (does === "name") return session.rename(`name ${at}`);
+        if (does === "pin" || does === "unpin") return session.pin(id(at), does === "pin");
+        if (does === "hide" || does === "show") return session.hide(id(at), does === "hide");
+        if (does === "compact") return session.compact({ settings: { keepRecentTokens: at } });
+        if (does === "merge") return session.merge(id(at));
+        return session.navigate(id(at), { summarize: does === "leave" });
+      };
+      type State = Awaited<ReturnType<typeof state>>;
+      const done: { before: State; after: State }[] = [];
+      const undone: typeof done = [];
+      for (const { does, at } of steps) {
+        const [act] = does === "undo" ? done.splice(-1) : does === "redo" ? undone.splice(-1) : [];
+        if (act) {
+          await session[does as "undo" | "redo"]();
+          expect(await state()).toEqual(does === "undo" ? act.before : act.after);
+          (does === "undo" ? undone : done).push(act);
+        }
+        if (!acts.includes(does)) continue;
+        const before = await state();
+        const { length } = session.getEntries();
+        await carryOut(does, at).catch((error: { code?: unknown }) =>
+          expect(error.code).toEqual(expect.any(String)),
+        );
+        if (session.getEntries().length === length) continue;
+        done.push({ before, after: await state() });
+        undone.length = 0;
+      }
+    }),
+    { numRuns: 60 },
+  );
 });
 
 describe("an undo or redo of an expected action", () => {
