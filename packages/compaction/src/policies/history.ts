@@ -8,6 +8,7 @@ import {
   type Entry,
   fieldText,
   isFailedAnswer,
+  kindOf,
   pathMarks,
   pathRows,
   pathRowsOf,
@@ -123,6 +124,31 @@ export function rowsHidden({ tree, leafId }: ReadableSession): ReadonlySet<numbe
   return rowsLeftOut(new Path(tree, leafId === null ? -1 : tree.row(leafId)), 0, tree.length, () => true);
 }
 
+/** An edit of an entry above it: the fields that replace the entry's message, or null to leave the entry out. */
+export interface AppliedEdit {
+  edit: Entry;
+  replacement: object | null;
+}
+
+/**
+ * Returns the newest edit of each row that has one. For a row of the path, only edits of the path count; for a row of
+ * another branch, only edits of other branches.
+ */
+export function newestEdits(tree: Tree, onPath: Uint8Array): ReadonlyMap<number, AppliedEdit> {
+  const newest = new Map<number, AppliedEdit>();
+  for (let row = tree.length - 1; row >= 0; row--) {
+    if (!tree.kindAt(row).edit) continue;
+    const edit = tree.entryAt(row);
+    const kind = kindOf(edit);
+    if (kind.problem?.(edit)) continue;
+    const { targetId, replacement } = kind.edit!(edit);
+    const target = tree.index.rowAbove(targetId, row);
+    if (target >= 0 && onPath[row] === onPath[target] && !newest.has(target))
+      newest.set(target, { edit, replacement });
+  }
+  return newest;
+}
+
 /** Archived entries of one leaf. */
 export interface ArchivedRows {
   /** Row of the compaction that applies at the leaf; -1 when there is none. */
@@ -172,7 +198,10 @@ class Path {
 }
 
 /** Returns whether an edit was made automatically. Entries that a user hid are in no summary. */
-const isAutomaticEdit = (edit: Entry): boolean => !(contextEdit.is(edit) && edit.reason === "manual");
+const isAutomaticEdit = (edit: Entry): boolean => !isMadeByUser(edit);
+
+/** Returns whether a user made this edit, and not a policy. */
+export const isMadeByUser = (edit: Entry): boolean => contextEdit.is(edit) && edit.reason === "manual";
 
 /** Returns the rows between two rows whose messages are left out by their newest edit that counts. */
 function rowsLeftOut(

@@ -22,6 +22,7 @@ export {
 } from "./events.ts";
 export type { HistoryOptions } from "./history.ts";
 export {
+  type AppliedEdit,
   type ArchivedRows,
   activeMessages,
   archivedRows,
@@ -31,6 +32,8 @@ export {
   getHistoryContext,
   hasMessages,
   isArchived,
+  isMadeByUser,
+  newestEdits,
   type ReadableSession,
   rowsHidden,
   type SessionSummary,

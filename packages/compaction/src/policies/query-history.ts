@@ -6,12 +6,20 @@ import {
   isOnPath,
   messagesOf,
   messageText,
+  pathMarks,
   pathRows,
   type ToolDefinition,
   toolCalls,
 } from "@espalier/session-tree";
 import { cutText } from "@espalier/summarizer";
-import { archivedRows, hasMessages, type ReadableSession, recordedSummary } from "./history.ts";
+import {
+  archivedRows,
+  hasMessages,
+  isMadeByUser,
+  newestEdits,
+  type ReadableSession,
+  recordedSummary,
+} from "./history.ts";
 
 /** Query for original entries. */
 export interface HistoryQuery {
@@ -46,9 +54,15 @@ const DEFAULT_LIMIT = 10;
  *
  * @throws EspalierError `unknown-entry` for an end of the range that is not in the session
  */
-export function queryHistory(
+export function queryHistory(session: ReadableSession, query: HistoryQuery): HistoryHit[] {
+  return searched(session, query, () => false);
+}
+
+/** @param isLeftOut returns whether a row is never found */
+function searched(
   session: ReadableSession,
   { query = "", range, limit = DEFAULT_LIMIT }: HistoryQuery,
+  isLeftOut: (row: number) => boolean,
 ): HistoryHit[] {
   const { tree, leafId } = session;
   const leafRow = leafId === null ? -1 : tree.row(leafId);
@@ -57,7 +71,7 @@ export function queryHistory(
   const hits: HistoryHit[] = [];
   for (const row of rowsNewestFirst(session, range)) {
     if (hits.length >= limit) break;
-    if (!hasMessages(tree, row)) continue;
+    if (!hasMessages(tree, row) || isLeftOut(row)) continue;
     const entry = tree.entryAt(row);
     const said = contentOf(entry);
     if (!said || !words.every((word) => said.text.toLowerCase().includes(word))) continue;
@@ -138,13 +152,14 @@ const MOST_CHARACTERS = 24_000;
 const MOST_RESULTS = 50;
 
 /**
- * Answers a call of the tool as text. An unknown entry id is answered with the message of its error; other arguments
- * that cannot be used are ignored. At most 50 results.
+ * Answers a call of the tool as text. Messages that a user hid are not found, unlike by {@link queryHistory}, because a
+ * model reads the answer. An unknown entry id is answered with the message of its error; other arguments that cannot be
+ * used are ignored. At most 50 results.
  */
 export function runQueryHistory(session: ReadableSession, input: unknown): string {
   const given = (typeof input === "object" && input !== null ? input : {}) as Record<string, unknown>;
   try {
-    const hits = queryHistory(session, queryFrom(given));
+    const hits = searched(session, queryFrom(given), hiddenIn(session));
     if (hits.length === 0) return "No message of this conversation matches.";
     const most = Math.floor(MOST_CHARACTERS / hits.length);
     return hits
@@ -159,6 +174,15 @@ export function runQueryHistory(session: ReadableSession, input: unknown): strin
     if (error instanceof EspalierError && error.code === "unknown-entry") return error.message;
     throw error;
   }
+}
+
+/** Returns a function that tells whether a user hid the entry of a row. */
+function hiddenIn({ tree, leafId }: ReadableSession): (row: number) => boolean {
+  const edits = newestEdits(tree, pathMarks(tree, leafId === null ? -1 : tree.row(leafId)));
+  return (row) => {
+    const made = edits.get(row);
+    return made?.replacement === null && isMadeByUser(made.edit);
+  };
 }
 
 function queryFrom({ query, from, to, limit }: Record<string, unknown>): HistoryQuery {

@@ -5,7 +5,7 @@ import {
   queryHistoryTool,
   runQueryHistory,
 } from "@espalier/compaction/policies";
-import { compaction, message, type SessionTree } from "@espalier/session-tree";
+import { compaction, contextEdit, message, type SessionTree } from "@espalier/session-tree";
 import { growTree } from "@espalier/session-tree/testing";
 import { expect, test } from "vitest";
 import { calling, result, user } from "./conversation.ts";
@@ -86,6 +86,24 @@ test("the tool answers with text, ids and marks", async () => {
   expect(runQueryHistory(tree, { from: "u2", to: "u2" })).toMatch(/\(on another branch\)/);
   expect(runQueryHistory(tree, { query: "unicorn" })).toBe("No message of this conversation matches.");
   expect(runQueryHistory(tree, "nonsense")).toContain("[found]");
+});
+
+test("the tool does not find what a user hid, also after a compaction and on another branch", async () => {
+  const grown = await session();
+  await grown.append(contextEdit.of({ targetId: "found", replacement: null, reason: "manual" }));
+  await grown.append(contextEdit.of({ targetId: "call", replacement: null }));
+  await grown.append(
+    compaction.of({ id: "c2", summary: "looked on", firstKeptEntryId: "c2", tokensBefore: 9 }),
+  );
+  expect(runQueryHistory(grown, { query: "red stone" })).toBe("No message of this conversation matches.");
+  expect(runQueryHistory(grown, { query: "read x.txt" })).toContain("[call]");
+  expect(queryHistory(grown, { query: "red stone" })).toHaveLength(1);
+  await grown.append({
+    ...contextEdit.of({ targetId: "u2", replacement: null, reason: "manual" }),
+    parentId: "a2",
+  });
+  await grown.append({ ...message.of({ message: user("elsewhere") }), parentId: "a1" });
+  expect(runQueryHistory(grown, { query: "u2" })).not.toContain("[u2]");
 });
 
 test("long results are cut so that all of them together fit", async () => {

@@ -1,12 +1,16 @@
-import { archivedRows, hasMessages, type ReadableSession } from "@espalier/compaction/policies";
+import {
+  archivedRows,
+  hasMessages,
+  isMadeByUser,
+  newestEdits,
+  type ReadableSession,
+} from "@espalier/compaction/policies";
 import { jsonText } from "@espalier/jsonl-stream";
 import {
   contentBlocks,
-  contextEdit,
   type Entry,
   fieldText,
   isRecord,
-  kindOf,
   messageText,
   pathMarks,
   pathRows,
@@ -339,7 +343,10 @@ class Places {
     this.#leafRow = leafId === null ? -1 : tree.row(leafId);
     this.#onPath = pathMarks(tree, this.#leafRow);
     this.#archived = archivedRows(session);
-    this.#edited = placesOfEdited(tree, this.#onPath);
+    const edits = [...newestEdits(tree, this.#onPath)];
+    this.#edited = new Map(
+      edits.map(([row, { edit, replacement }]) => [row, placeAfter(edit, replacement, tree.entryAt(row))]),
+    );
   }
 
   of(row: number): EntryPlace {
@@ -370,27 +377,8 @@ class Places {
   }
 }
 
-/**
- * Returns the places of the rows that have an edit, by their newest edit alone. For a row of the path, only edits of the
- * path count.
- */
-function placesOfEdited(tree: Tree, onPath: Uint8Array): ReadonlyMap<number, EntryPlace> {
-  const places = new Map<number, EntryPlace>();
-  for (let row = tree.length - 1; row >= 0; row--) {
-    if (!tree.kindAt(row).edit) continue;
-    const entry = tree.entryAt(row);
-    const kind = kindOf(entry);
-    if (kind.problem?.(entry)) continue;
-    const { targetId, replacement } = kind.edit!(entry);
-    const target = tree.index.rowAbove(targetId, row);
-    if (target >= 0 && onPath[row] === onPath[target] && !places.has(target))
-      places.set(target, placeAfter(entry, replacement, tree.entryAt(target)));
-  }
-  return places;
-}
-
 function placeAfter(edit: Entry, replacement: object | null, target: Entry): EntryPlace {
-  if (replacement === null) return contextEdit.is(edit) && edit.reason === "manual" ? "hidden" : "compacted";
+  if (replacement === null) return isMadeByUser(edit) ? "hidden" : "compacted";
   const message = originalMessage(target);
   const isSame = !message || messageText({ ...message, ...replacement }) === messageText(message);
   return isSame ? "context" : "compacted";
