@@ -289,6 +289,14 @@ test("opening by id reads no folder of a large store, also when nothing is remem
   expect({ known, unknown }).toEqual({ known: [], unknown: [] });
 });
 
+test("a path in place of an id is answered with the way to open a file", async () => {
+  const home = newHome();
+  await expect(openSession(await made(home, "one"), { home })).rejects.toMatchObject({
+    code: "not-found",
+    message: expect.stringMatching(/; name a file by `\{ file: path \}`\.$/),
+  });
+});
+
 test("openOrCreate creates a session once and then opens it, by id and by file, in files and in memory", async () => {
   const home = newHome();
   for (const options of [{ home }, { store: memoryStore() }])

@@ -76,11 +76,11 @@ export class SessionIds {
   find(id: string): string {
     const files = this.#filesOf(id, true, true);
     if (files.length === 1) return files[0]!;
-    if (files.length === 0)
-      throw new EspalierError(
-        "not-found",
-        `There is no session with the id ${JSON.stringify(id)}; \`espalier list\` shows all sessions.`,
-      );
+    if (files.length === 0) {
+      const isPath = /[\\/]|\.jsonl$/.test(id);
+      const cure = isPath ? "name a file by `{ file: path }`" : "`espalier list` shows all sessions";
+      throw new EspalierError("not-found", `There is no session with the id ${JSON.stringify(id)}; ${cure}.`);
+    }
     throw new EspalierError(
       "ambiguous",
       `${files.length} files have the id ${id}: ${files.sort().join(" and ")}; name one of them, or delete the one that is not wanted.`,
