@@ -1,7 +1,7 @@
 // The viewer in a browser: time from an address to the visible tree, scrolling, and size of the page. The browser draws
 // without a graphics card, as on a machine for tests.
 import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -18,7 +18,7 @@ const viewer = {
   title: "Viewer",
   async run(bench) {
     const figures = existsSync(BROWSER) ? await measured(bench) : undefined;
-    const { paint, words, usage, whole, frame, worst, page } = figures ?? {};
+    const { paint, words, usage, whole, frame, worst, page, slowest } = figures ?? {};
     const perSecond = frame === undefined ? undefined : 1_000 / frame;
     return [
       rowOf(
@@ -40,6 +40,9 @@ const viewer = {
         { facts: { worst } },
       ),
       rowOf("the page, gzip, without data", "KB", page, [atMost("≤ 300 KB", page, 300)]),
+      rowOf("work for a text that is built to be slow, the worst", "ms", slowest, [
+        atMost("≤ 1,000 ms", slowest, 1_000),
+      ]),
     ];
   },
 };
@@ -56,21 +59,32 @@ async function measured(bench) {
       sights.push(await firstSight(bench, browser, path));
     const medianOf = (field) => median(sights.map((sight) => sight[field]));
     const medians = ["paint", "words", "usage", "whole"].map((field) => [field, medianOf(field)]);
-    return { ...sights.at(-1), ...Object.fromEntries(medians) };
+    const slowest = await slowestText(bench, browser);
+    return { ...sights.at(-1), ...Object.fromEntries(medians), slowest };
   } finally {
     await browser.close();
   }
 }
 
-/** Starts a server, shows the session, and then scrolls through it. */
-async function firstSight(bench, browser, path) {
+/** Starts a server of a session, and acts on a new page of the browser; `url` is the address of the session. */
+async function serving(browser, path, act) {
   const server = spawn(process.execPath, [join(root, "scripts/espalier.mjs"), "serve", path], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   try {
     const url = await new Promise((tell) => server.stdout.once("data", (text) => tell(String(text).trim())));
     const context = await browser.newContext({ viewport: { width: 1360, height: 860 } });
-    const page = await context.newPage();
+    const answer = await act(await context.newPage(), url);
+    await context.close();
+    return answer;
+  } finally {
+    server.kill();
+  }
+}
+
+/** Shows the session, and then scrolls through it. */
+const firstSight = (bench, browser, path) =>
+  serving(browser, path, async (page, url) => {
     await page.goto(url);
     await page.waitForFunction(() => performance.getEntriesByName("tree-painted").length > 0);
     const paint = await page.evaluate(() => performance.getEntriesByName("tree-painted")[0]?.startTime ?? 0);
@@ -88,7 +102,6 @@ async function firstSight(bench, browser, path) {
     );
     const whole = performance.now() - beforeWhole;
     const frames = await page.evaluate(panned, bench.count(FRAMES, 10));
-    await context.close();
     const html = await (await fetch(url)).text();
     return {
       paint,
@@ -99,9 +112,40 @@ async function firstSight(bench, browser, path) {
       worst: Math.max(...frames),
       page: gzipSync(html).length / 1_000,
     };
-  } finally {
-    server.kill();
-  }
+  });
+
+/** Returns the largest processor time of the page's main thread, in milliseconds, for one of the slow texts. */
+async function slowestText(bench, browser) {
+  const { SLOW_TEXTS } = await import("../.work/slowTexts.mjs");
+  const texts = SLOW_TEXTS.slice(0, bench.count(SLOW_TEXTS.length, 2));
+  const timestamp = "2026-01-01T00:00:00.000Z";
+  const entries = texts.map(({ text }, at) => ({
+    type: "message",
+    id: `slow${at}`,
+    parentId: null,
+    timestamp,
+    message: { role: "user", content: text, timestamp: 1 },
+  }));
+  const header = { type: "session", version: 3, id: "slow", timestamp, cwd: "/" };
+  const path = join(bench.scratch(), "slow.jsonl");
+  writeFileSync(path, [header, ...entries].map((line) => `${JSON.stringify(line)}\n`).join(""));
+  return await serving(browser, path, async (page, url) => {
+    const devtools = await page.context().newCDPSession(page);
+    await devtools.send("Performance.enable", { timeDomain: "threadTicks" });
+    const worked = async () => {
+      const { metrics } = await devtools.send("Performance.getMetrics");
+      return metrics.find(({ name }) => name === "TaskDuration").value * 1_000;
+    };
+    const times = [];
+    for (const at of entries.keys()) {
+      const before = await worked();
+      await page.goto(`${url}?entry=slow${at}`);
+      await page.waitForSelector(`.entry[data-row="${at}"] :is(.markdown, pre.plain)`);
+      // The first text waits for the page itself.
+      if (at > 0) times.push((await worked()) - before);
+    }
+    return Math.max(...times);
+  });
 }
 
 /** Runs in the page: scrolls through the whole tree in both directions; returns the milliseconds of each frame. */
