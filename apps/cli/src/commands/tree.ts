@@ -35,7 +35,7 @@ export const tree = sessionCommand({
   description: "draw a session: branches, labels, summaries, and the path that the model reads",
   options: [
     ["--ids", "with --json: only the structure, without role, timestamp and preview"],
-    ["--all", "draw a line for every entry; by default long runs are folded and bookkeeping is left out"],
+    ["--all", "draw each entry of the conversation; by default runs are folded and bookkeeping is left out"],
     ["--ascii", "draw with - and | instead of lines"],
   ],
   notes: `Bookkeeping is what an agent writes for itself: reminders to the model, changes of the model or the thinking level, state
