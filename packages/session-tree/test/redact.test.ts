@@ -134,6 +134,18 @@ test("property: a key is found behind and before any words, blanks and marks", (
   );
 });
 
+test("the end of a private key is found without its beginning, also with line numbers", () => {
+  const end = `-----END OPENSSH ${"PRIVATE"} KEY-----`;
+  const lines = [made(70), made(70), `${made(11)}=`, end];
+  expect(redactText(`$ tail -4 key\n${lines.join("\n")}\n$`)).toBe(
+    "$ tail -4 key\n[redacted private key]\n$",
+  );
+  const numbered = lines.map((line, at) => `${at + 31}\t${line}`).join("\n");
+  expect(redactText(`${numbered}\n35\t`)).toBe("31\t[redacted private key]\n35\t");
+  const block = `-----BEGIN CERTIFICATE-----\n${made(64)}\n-----END CERTIFICATE-----`;
+  expect(redactText(`${block}\n${end}`)).toBe(`${block}\n${end}`);
+});
+
 test("a key without a long run of letters and digits is found by its name or form alone", () => {
   const parts = made(72, "kX9pQ7zM2").replace(/.{8}/g, "$&/");
   const password = made(12, "k9!Xp-2mzQ");

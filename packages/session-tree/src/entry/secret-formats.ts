@@ -255,6 +255,9 @@ function written(
   return { name, pattern: new RegExp(source, flags), grams: grams.split(" "), anchor: undefined, evidence };
 }
 
+/** Text between two lines of a key: white space, line numbers, quotes or diff marks. */
+const NEXT_LINE = "[^A-Za-z0-9+/]{1,20}(?:\\d{1,5}[^A-Za-z0-9+/]{1,4})?";
+
 const anyCase = { flags: "iy" };
 
 /** A value after a name that marks it as a secret. */
@@ -273,6 +276,13 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
     "private key",
     "---",
     "-----BEGIN[ +](?:[A-Z0-9]{1,20}[ +]){0,3}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----(?:(?=(?:[^-]|-(?!----)){0,400}[A-Za-z0-9+/]{32})(?:[^-]|-(?!----)){64,20000}-----END[ +](?:[A-Z0-9]{1,20}[ +]){0,3}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----|(?:\\s{0,9}[A-Za-z-]{1,30}: [^\\n]{0,200}){0,4}(?:[^A-Za-z0-9+/]{0,20}(?:\\d{1,5}[^A-Za-z0-9+/]{1,4})?[A-Za-z0-9+/]{20,20000}={0,2}){1,400})",
+    { evidence: "form" },
+  ),
+  // The end of a key whose beginning is not in the text, for example the output of `tail`.
+  written(
+    "private key",
+    "---",
+    `-----END[ +](?:[A-Z0-9]{1,20}[ +]){0,3}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----(?<=(?<back>(?:${BASE64}{20,200}${NEXT_LINE}){1,400}(?:${BASE64}{1,200}${NEXT_LINE})?)-----END[^-]{1,90}-----)`,
     { evidence: "form" },
   ),
   written(
