@@ -40,7 +40,10 @@ export function claudeCodeImporter(given: SiblingFiles = NO_SIBLINGS): SessionIm
   const agents = new SubAgents(siblings);
   return {
     agent: "claude-code",
-    recognises,
+    recognises: (line) =>
+      isRecord(line) &&
+      typeof line["type"] === "string" &&
+      ["sessionId", "uuid", "parentUuid", "leafUuid"].some((field) => field in line),
     *read(source): Generator<SessionDraft, void> {
       const file = new ClaudeCodeFile(source, siblings.scratch);
       const { agentId, isSidechain } = file.facts;
@@ -55,16 +58,6 @@ export function claudeCodeImporter(given: SiblingFiles = NO_SIBLINGS): SessionIm
       if (file.callsRead || mentions(source.view, /"isSidechain":\s*true/)) yield* runsWithin(file, sourceId);
     },
   };
-}
-
-/**
- * Returns whether a line is from Claude Code: it has a type, and one of the fields `sessionId`, `uuid`, `parentUuid` and
- * `leafUuid`. The type `session` is a header of Pi, and a `payload` an envelope of Codex.
- */
-function recognises(line: unknown): boolean {
-  if (!isRecord(line) || typeof line["type"] !== "string" || line["type"] === "session" || "payload" in line)
-    return false;
-  return ["sessionId", "uuid", "parentUuid", "leafUuid"].some((field) => field in line);
 }
 
 /** Yields the runs of sub-agents that old versions wrote between the lines of a conversation. */

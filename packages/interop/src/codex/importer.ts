@@ -52,11 +52,7 @@ export function codexImporter(siblings: SiblingFiles = NO_SIBLINGS): SessionImpo
   const library = new RolloutLibrary(siblings);
   return {
     agent: "codex",
-    recognises: (line) =>
-      isRecord(line) &&
-      line["type"] !== "session" &&
-      !("uuid" in line) &&
-      readRolloutLine(line) !== undefined,
+    recognises: (line) => readRolloutLine(line) !== undefined,
     *read(source): Generator<SessionDraft, void> {
       const file = new RolloutFile(source);
       yield draftOf(file, library, library.nameOf(file.threadId));
