@@ -5,7 +5,7 @@ import {
   type Usage,
   type UserContent,
 } from "@espalier/session-tree";
-import { type FormatIssues, textsOf } from "../formats/conversation.ts";
+import type { FormatIssues } from "../formats/conversation.ts";
 import { readArguments, readItemCall, readItemContent, reasoningText } from "../formats/openai.ts";
 import type { KnownEntry } from "../import/draft.ts";
 import { type EntryBody, idFromText, type SourceTime, shortName } from "../import/entry.ts";
@@ -117,10 +117,6 @@ export class OpenAnswer {
     return this.#content.flatMap((block): [string, string][] =>
       block.type === "toolCall" ? [[block.id, block.name]] : [],
     );
-  }
-
-  text(): string {
-    return textsOf(this.#content).join("\n");
   }
 
   /** Returns the keys of the answer's texts and calls, as {@link itemKeys} makes them. */
@@ -259,12 +255,15 @@ function isSummary(item: Fields, summary: string | undefined): boolean {
 /** A message on the path, as a compaction names it. */
 export interface Said {
   id: string;
-  role: string;
-  text: string;
   /** Keys that identify the message among others, one for each item that a model reads. */
   keys: readonly string[];
   /** Position among all written entries. */
   position: number;
+}
+
+/** A prompt of the user, on the path. */
+export interface Prompt extends Pick<Said, "position"> {
+  text: string;
 }
 
 /**
@@ -301,9 +300,9 @@ export function keptTail(items: readonly Fields[], said: readonly Said[]): numbe
  * Makes a readable summary to replace one that only its provider can read: from the messages that the compaction keeps,
  * else from the user's messages before it.
  */
-export function excerptSummary({ retained_context: retained }: Fields, said: readonly Said[]): string {
+export function excerptSummary({ retained_context: retained }: Fields, prompts: readonly Prompt[]): string {
   const kept = isRecord(retained) ? retainedMessages(retained) : [];
-  const messages = kept.length > 0 ? kept : said.map(({ role, text }) => ({ role, text }));
+  const messages = kept.length > 0 ? kept : prompts.map(({ text }) => ({ role: "user", text }));
   const chosen = messages.length > EXCERPTS ? [messages[0]!, ...messages.slice(1 - EXCERPTS)] : messages;
   const lines = chosen.map(
     ({ role, text }) => `- ${role === "user" ? "User" : "Assistant"}: ${excerpt(text)}`,

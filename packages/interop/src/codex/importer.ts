@@ -235,14 +235,13 @@ function takeMessage(history: ThreadHistory, line: RolloutLine, next: LogicalLin
           : injectedBody(history, part.injected, part.content),
         name,
       );
-      history.trail.remember("user", itemText({ content: part.content }), {
-        isPrompt: part.injected === undefined,
-      });
-      if (part.injected === undefined) history.trail.beginTurn();
+      const text = itemText({ content: part.content });
+      history.trail.remember([`user ${text}`]);
+      if (part.injected === undefined) history.trail.beginTurn(text);
     }
   } else if (role === "developer" || role === "system") {
-    history.write(injectedBody(history, String(role), content));
-    history.trail.remember(String(role), itemText(payload));
+    history.write(injectedBody(history, role, content));
+    history.trail.remember([`${role} ${itemText(payload)}`]);
   } else history.state("message", payload);
 }
 
@@ -276,7 +275,7 @@ function takeAgentMessage(history: ThreadHistory, payload: Record<string, unknow
     display: true,
     details,
   });
-  history.trail.remember("agent", text);
+  history.trail.remember([`agent ${text}`]);
 }
 
 function takeOutput(history: ThreadHistory, payload: Record<string, unknown>): void {
@@ -286,7 +285,7 @@ function takeOutput(history: ThreadHistory, payload: Record<string, unknown>): v
   const toolName = history.toolNames.get(callId) ?? "";
   history.toolNames.delete(callId);
   history.write(resultBody(payload, toolName, history.time.ms, history.reading));
-  history.trail.remember("tool", "", { keys: [`result ${callId}`] });
+  history.trail.remember([`result ${callId}`]);
   history.trail.endRun();
 }
 
@@ -335,7 +334,7 @@ function takeTurn(history: ThreadHistory, line: LogicalLine): void {
   const settings = turnSettings(line.payload);
   const turn = JSON.stringify(settings);
   if (turn === history.lastTurn) {
-    if (before === history.settings || settingsBodies(before, history.settings).length === 0)
+    if (settingsBodies(before, history.settings).length === 0)
       history.note("repeats", "A `turn_context` is left out if it repeats that of the turn before.");
     return;
   }

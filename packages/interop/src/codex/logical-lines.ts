@@ -62,8 +62,7 @@ function originalOf(
   const { forkedFrom } = file;
   if (forkedFrom === undefined || forkedFrom === file.threadId) return undefined;
   const original = library.open(forkedFrom);
-  if (original && original.source.path !== file.source.path && !isForkOf(original, file, library))
-    return original;
+  if (original && !isForkOf(original, file, library)) return original;
   const message = `The rollout ${shortName(forkedFrom, "?")}, of which this one begins with a copy, is missing: copies keep the time of the copy, and their tokens count once more.`;
   issues.add("missing-base", null, message);
   return undefined;

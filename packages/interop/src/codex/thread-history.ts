@@ -14,7 +14,14 @@ import {
 } from "../import/entry.ts";
 import type { ImportIssueKind, ImportIssues } from "../import/issue.ts";
 import { type ScratchArea, type ScratchColumn, ScratchTexts } from "../scratch/space.ts";
-import { type CodexSettings, NO_CODEX_SETTINGS, OpenAnswer, type Reading, type Said } from "./blocks.ts";
+import {
+  type CodexSettings,
+  NO_CODEX_SETTINGS,
+  OpenAnswer,
+  type Prompt,
+  type Reading,
+  type Said,
+} from "./blocks.ts";
 import type { LogicalLine } from "./logical-lines.ts";
 
 /** Usage of a call whose answer has not been found yet. */
@@ -117,7 +124,7 @@ export class ThreadHistory {
     const body = answer.body(this.settings, usage);
     for (const [callId, name] of answer.calls()) this.toolNames.set(callId, name);
     this.#grow(body, answer.entryId, answer.time);
-    this.trail.remember("assistant", answer.text(), { keys: answer.keys() });
+    this.trail.remember(answer.keys());
     this.trail.endRun();
   }
 
@@ -219,10 +226,10 @@ class Trail {
   readonly #began: ScratchColumn<Float64Array>;
   /** Start of the run of entries that has no answer yet. */
   #runStart: { before: string | null; position: number } | undefined;
-  /** Newest texts, in order. */
+  /** Newest messages, in order. */
   said: Said[] = [];
-  /** Newest texts of the user, in order. */
-  users: Said[] = [];
+  /** Newest prompts, in order. */
+  users: Prompt[] = [];
   #userCharacters = 0;
 
   constructor(area: ScratchArea) {
@@ -241,29 +248,23 @@ class Trail {
     return entry;
   }
 
-  /** Stores the text of the entry at the leaf; `isPrompt` for text of the user. */
-  remember(
-    role: string,
-    text: string,
-    { isPrompt = false, keys = [`${role} ${text}`] }: { isPrompt?: boolean; keys?: readonly string[] } = {},
-  ): void {
-    const said = { id: this.leafId ?? "", role, text, keys, position: this.#position };
-    this.said.push(said);
+  /** Stores the message at the leaf by its keys. */
+  remember(keys: readonly string[]): void {
+    this.said.push({ id: this.leafId!, keys, position: this.#position });
     if (this.said.length > 2 * REMEMBERED) this.said = this.said.slice(-REMEMBERED);
-    if (!isPrompt) return;
-    this.users.push(said);
-    this.#userCharacters += text.length;
-    // The newest prompt is always kept, regardless of its length.
-    while (this.#userCharacters > USER_CHARACTERS && this.users.length > 1)
-      this.#userCharacters -= this.users.shift()!.text.length;
   }
 
   /** Begins a user turn at the first entry of the run that ends in the prompt. The prompt is at the leaf. */
-  beginTurn(): void {
-    const start = this.#runStart ?? { before: this.leafId, position: this.#position };
+  beginTurn(prompt: string): void {
+    const start = this.#runStart!;
     this.#began.set(this.#before.length, start.position);
     this.#before.add(start.before ?? "");
     this.#runStart = undefined;
+    this.users.push({ text: prompt, position: this.#position });
+    this.#userCharacters += prompt.length;
+    // The newest prompt is always kept, regardless of its length.
+    while (this.#userCharacters > USER_CHARACTERS && this.users.length > 1)
+      this.#userCharacters -= this.users.shift()!.text.length;
   }
 
   /** Ends a run of entries before an answer, a result or a new task. */
@@ -293,7 +294,7 @@ class Trail {
     this.#runStart = undefined;
   }
 
-  #keepUsers(stays: (said: Said) => boolean): void {
+  #keepUsers(stays: (prompt: Prompt) => boolean): void {
     this.users = this.users.filter(stays);
     this.#userCharacters = this.users.reduce((sum, { text }) => sum + text.length, 0);
   }
