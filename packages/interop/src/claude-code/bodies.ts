@@ -39,29 +39,21 @@ export class LineBodies {
   readonly #table: LineTable;
   readonly #issues: ImportIssues;
   readonly #reading: LineReading;
-  readonly #linesOf: (row: number) => Line[];
   /** 1 for each answer whose tokens were counted. */
   readonly #counted: ScratchColumn<Int32Array>;
   /** Priority of the current name: a name with lower priority does not replace it. */
   #rank = 0;
 
-  /** @param linesOf returns the parsed lines of an answer */
-  constructor(
-    file: ClaudeCodeFile,
-    area: ScratchArea,
-    issues: ImportIssues,
-    linesOf: (row: number) => Line[],
-  ) {
+  constructor(file: ClaudeCodeFile, area: ScratchArea, issues: ImportIssues) {
     this.#file = file;
     this.#table = file.lines.table;
     this.#issues = issues;
-    this.#linesOf = linesOf;
     this.#counted = area.column(Int32Array);
     this.#reading = {
       place: "",
       timestamp: 0,
       content: new FormatIssues(),
-      toolName: (callId) => file.calls.recentTool(callId) ?? this.#olderTool(callId),
+      toolName: (callId) => file.calls.recentTool(callId),
       model: "unknown",
     };
   }
@@ -92,10 +84,10 @@ export class LineBodies {
     const type = textOf(line["type"]) ?? "";
     const rank = NAMES.findIndex(([named]) => named === type);
     if (rank < 0 && !KNOWN_STATE.has(type)) this.#tellUnknownType(row);
-    const name = rank < 0 ? undefined : nameIn(line, NAMES[rank]![1]);
+    const name = rank < 0 ? undefined : textOf(line[NAMES[rank]![1]]);
     const { leafUuid } = line;
     const isOfOther = typeof leafUuid === "string" && this.#table.rowOf(leafUuid) < 0;
-    if (name === undefined || rank < this.#rank || isOfOther) return stateBody(line, type || "line");
+    if (!name || rank < this.#rank || isOfOther) return stateBody(line, type);
     this.#rank = rank;
     return { type: "session_info", name };
   }
@@ -145,17 +137,6 @@ export class LineBodies {
   #tellUnknownType(row: number): void {
     const message = "Lines of an unknown type are kept as data.";
     this.#issues.add("unknown-type", this.#table.lineNumber.get(row), message);
-  }
-
-  /** Returns the name of a call's tool, read from the answer again; undefined for an unknown call. */
-  #olderTool(callId: string): string | undefined {
-    const row = this.#file.calls.rowOf(callId);
-    if (row < 0) return undefined;
-    const blocks = this.#linesOf(row).flatMap(({ message }) =>
-      isRecord(message) && Array.isArray(message["content"]) ? message["content"].filter(isRecord) : [],
-    );
-    const called = blocks.find(({ type, id }) => type === "tool_use" && id === callId);
-    return typeof called?.["name"] === "string" ? called["name"] : undefined;
   }
 
   /** Makes an entry for a line of which only the position is known: its children in the tree need it. */
@@ -312,10 +293,13 @@ const ENVELOPE: ReadonlySet<string> = new Set(
   entrypoint slug`.split(/\s+/),
 );
 
+/** Returns the type of data of the agent. */
+const ownType = (name: string): string => `claude-code.${shortName(name) || "line"}`;
+
 /** Converts a line to state of the agent, under its own name, with all its fields except those of the {@link ENVELOPE}. */
 function stateBody(line: Line, name: string): EntryBody {
   const data = Object.fromEntries(Object.entries(line).filter(([field]) => !ENVELOPE.has(field)));
-  return { type: "custom", customType: `claude-code.${shortName(name) || "line"}`, data };
+  return { type: "custom", customType: ownType(name), data };
 }
 
 /**
@@ -324,13 +308,13 @@ function stateBody(line: Line, name: string): EntryBody {
  */
 function attachmentBody(line: Line, reading: LineReading): EntryBody {
   const attachment = isRecord(line["attachment"]) ? line["attachment"] : {};
-  const name = shortName(textOf(attachment["type"]) ?? "attachment") || "line";
+  const customType = ownType(textOf(attachment["type"]) ?? "attachment");
   const content = renderedContent(line["rendered"], reading) ?? queuedPrompt(attachment, reading);
-  if (content === undefined) return { type: "custom", customType: `claude-code.${name}`, data: attachment };
+  if (content === undefined) return { type: "custom", customType, data: attachment };
   const renderedRole = typeof line["renderedRole"] === "string" ? { renderedRole: line["renderedRole"] } : {};
   return {
     type: "custom_message",
-    customType: `claude-code.${name}`,
+    customType,
     content,
     display: false,
     details: { attachment, ...renderedRole },
@@ -363,8 +347,5 @@ const NAMES: readonly [type: string, field: string][] = [
   ["ai-title", "aiTitle"],
   ["custom-title", "customTitle"],
 ];
-
-const nameIn = (line: Line, field: string): string | undefined =>
-  [field, "title", "name"].map((key) => textOf(line[key])).find((name) => name);
 
 const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);

@@ -134,7 +134,7 @@ export interface CalledRun {
   prompt?: unknown;
 }
 
-/** Number of recent calls that are kept by name. A result usually follows its call soon. */
+/** Number of recent calls that are kept by name. A result follows its call soon. */
 const REMEMBERED = 1_024;
 
 /** Calls of a session: the names of their tools, and their rows. Sub-agents are found by their calls. */
@@ -167,7 +167,7 @@ class CallBook {
   takeResult(line: Line, toolCallId: string): void {
     const result = line["toolUseResult"];
     if (!isRecord(result) || typeof result["agentId"] !== "string") return;
-    const row = this.rowOf(toolCallId);
+    const row = this.#callers.rowOf(toolCallId);
     if (row >= 0) this.#agents.add(result["agentId"], row);
   }
 
@@ -176,18 +176,15 @@ class CallBook {
     return this.#tools.get(callId);
   }
 
-  /** Returns the row of a call; -1 when there is none. */
-  rowOf(callId: unknown): number {
-    return typeof callId === "string" ? this.#callers.rowOf(callId) : -1;
-  }
-
   /** Returns the row that called a sub-agent, found by call, id or prompt; -1 when there is none. */
-  callerOf(run: CalledRun): number {
-    const byCall = this.rowOf(run.toolUseId);
-    if (byCall >= 0) return byCall;
-    const byAgent = typeof run.agentId === "string" ? this.#agents.rowOf(run.agentId) : -1;
-    if (byAgent >= 0) return byAgent;
-    return typeof run.prompt === "string" ? this.#prompts.rowOf(run.prompt) : -1;
+  callerOf({ toolUseId, agentId, prompt }: CalledRun): number {
+    const rowIn = (rows: HashRows, key: unknown) => (typeof key === "string" ? rows.rowOf(key) : -1);
+    const rows = [
+      rowIn(this.#callers, toolUseId),
+      rowIn(this.#agents, agentId),
+      rowIn(this.#prompts, prompt),
+    ];
+    return rows.find((row) => row >= 0) ?? -1;
   }
 
   #remember(callId: string, name: string): void {

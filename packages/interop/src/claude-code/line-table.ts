@@ -83,7 +83,7 @@ export class LineTable {
 
   /** Returns the first row of a line with this id; -1 when there is none. */
   rowOf(id: string): number {
-    return id === "" ? -1 : this.#ids.rowOf(id);
+    return this.#ids.rowOf(id);
   }
 
   /** Returns the first row of a hashed id; -1 when there is none. */
