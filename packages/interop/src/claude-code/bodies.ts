@@ -39,21 +39,29 @@ export class LineBodies {
   readonly #table: LineTable;
   readonly #issues: ImportIssues;
   readonly #reading: LineReading;
+  readonly #linesOf: (row: number) => Line[];
   /** 1 for each answer whose tokens were counted. */
   readonly #counted: ScratchColumn<Int32Array>;
   /** Priority of the current name: a name with lower priority does not replace it. */
   #rank = 0;
 
-  constructor(file: ClaudeCodeFile, area: ScratchArea, issues: ImportIssues) {
+  /** @param linesOf returns the parsed lines of an answer */
+  constructor(
+    file: ClaudeCodeFile,
+    area: ScratchArea,
+    issues: ImportIssues,
+    linesOf: (row: number) => Line[],
+  ) {
     this.#file = file;
     this.#table = file.lines.table;
     this.#issues = issues;
+    this.#linesOf = linesOf;
     this.#counted = area.column(Int32Array);
     this.#reading = {
       place: "",
       timestamp: 0,
       content: new FormatIssues(),
-      toolName: (callId) => file.calls.recentTool(callId),
+      toolName: (callId) => file.calls.recentTool(callId) ?? this.#olderTool(callId),
       model: "unknown",
     };
   }
@@ -137,6 +145,17 @@ export class LineBodies {
   #tellUnknownType(row: number): void {
     const message = "Lines of an unknown type are kept as data.";
     this.#issues.add("unknown-type", this.#table.lineNumber.get(row), message);
+  }
+
+  /** Returns the name of a call's tool, read from the answer again; undefined for an unknown call. */
+  #olderTool(callId: string): string | undefined {
+    const row = this.#file.calls.rowOf(callId);
+    if (row < 0) return undefined;
+    const blocks = this.#linesOf(row).flatMap(({ message }) =>
+      isRecord(message) && Array.isArray(message["content"]) ? message["content"].filter(isRecord) : [],
+    );
+    const called = blocks.find(({ type, id }) => type === "tool_use" && id === callId);
+    return typeof called?.["name"] === "string" ? called["name"] : undefined;
   }
 
   /** Makes an entry for a line of which only the position is known: its children in the tree need it. */

@@ -134,7 +134,7 @@ export interface CalledRun {
   prompt?: unknown;
 }
 
-/** Number of recent calls that are kept by name. A result follows its call soon. */
+/** Number of recent calls that are kept by name. A result usually follows its call soon. */
 const REMEMBERED = 1_024;
 
 /** Calls of a session: the names of their tools, and their rows. Sub-agents are found by their calls. */
@@ -167,13 +167,18 @@ class CallBook {
   takeResult(line: Line, toolCallId: string): void {
     const result = line["toolUseResult"];
     if (!isRecord(result) || typeof result["agentId"] !== "string") return;
-    const row = this.#callers.rowOf(toolCallId);
+    const row = this.rowOf(toolCallId);
     if (row >= 0) this.#agents.add(result["agentId"], row);
   }
 
   /** Returns the name of a recent call's tool. */
   recentTool(callId: string): string | undefined {
     return this.#tools.get(callId);
+  }
+
+  /** Returns the row of a call; -1 when there is none. */
+  rowOf(callId: string): number {
+    return this.#callers.rowOf(callId);
   }
 
   /** Returns the row that called a sub-agent, found by call, id or prompt; -1 when there is none. */

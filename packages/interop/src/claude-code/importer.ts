@@ -247,7 +247,7 @@ class Conversation {
     this.#parts = new AnswerParts(table, area, (row) => file.idOf(row), known);
     this.#placement = new Placement(table, file.boundaries, this.#parts, area);
     this.#written = new WrittenRows(area, file.facts.time, (row) => file.idOf(row));
-    this.#bodies = new LineBodies(file, area, issues);
+    this.#bodies = new LineBodies(file, area, issues, (row) => this.#linesOf(row));
     this.#waiting = area.column(Int32Array);
     for (const { row, summary } of file.boundaries.all()) {
       if (summary < 0) issues.add("no-summary", table.lineNumber.get(row), NO_SUMMARY);
