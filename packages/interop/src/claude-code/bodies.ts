@@ -135,11 +135,8 @@ export class LineBodies {
 
   /** Reports the issues of the messages that were read last. */
   tellContentIssues(): void {
-    const { content } = this.#reading;
-    if (content.isEmpty) return;
-    for (const { path, message } of content.list())
+    for (const { path, message } of this.#reading.content.taken())
       this.#issues.add("content", Number.parseInt(path, 10), message);
-    this.#reading.content = new FormatIssues();
   }
 
   #tellUnknownType(row: number): void {

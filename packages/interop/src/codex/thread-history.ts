@@ -52,7 +52,7 @@ export class ThreadHistory {
   #loose: LooseBill | undefined;
   readonly #issues: ImportIssues;
   /** Issues of the content of the current line. */
-  #content = new FormatIssues();
+  readonly #content = new FormatIssues();
 
   constructor(issues: ImportIssues, options: DraftOptions, area: ScratchArea) {
     this.trail = new Trail(area);
@@ -200,9 +200,7 @@ export class ThreadHistory {
   }
 
   #tellContentIssues(): void {
-    if (this.#content.isEmpty) return;
-    for (const { message } of this.#content.list()) this.note("content", message);
-    this.#content = new FormatIssues();
+    for (const { message } of this.#content.taken()) this.note("content", message);
   }
 }
 

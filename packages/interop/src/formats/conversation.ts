@@ -266,12 +266,15 @@ export class FormatIssues {
     return nativeBlock(format, value, provider);
   }
 
-  get isEmpty(): boolean {
-    return this.#issues.size === 0;
-  }
-
   list(): FormatIssue[] {
     return [...this.#issues.values()];
+  }
+
+  /** Returns the issues since the last call. */
+  taken(): FormatIssue[] {
+    const issues = this.list();
+    this.#issues.clear();
+    return issues;
   }
 }
 

@@ -210,6 +210,5 @@ export function countRows(index: RowIndex, area: ScratchArea): SessionCounts {
     const parent = index.parent(row);
     if (parent >= 0 && (movesLeaf || followed)) isFollowed.set(parent, 1);
   }
-  area.free(isFollowed);
   return { entries: index.length, branches, compactions };
 }

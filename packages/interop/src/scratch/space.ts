@@ -43,11 +43,11 @@ export class ScratchSpace {
 
   /**
    * @param openFile makes the file when it is first needed; without it all pages stay in memory
-   * @param residentPages number of unpinned pages in memory; default: 256, which are 4 MiB
+   * @param residentPages number of unpinned pages in memory, at least 1; default: 256, which are 4 MiB
    */
   constructor(openFile?: () => PageFile, residentPages = RESIDENT_PAGES) {
     this.#openFile = openFile;
-    this.#residentPages = Math.max(1, residentPages);
+    this.#residentPages = residentPages;
   }
 
   /**
