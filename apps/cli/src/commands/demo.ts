@@ -12,9 +12,7 @@ import { digestOf, withView } from "@espalier/jsonl-stream/node";
 import {
   branchSummary,
   type ContextMessage,
-  compaction,
   createId,
-  type Entry,
   FORMAT_VERSION,
   isMessage,
   isOnPath,
@@ -391,8 +389,8 @@ const SCREEN = 40;
 
 /** Draws a session's tree on one screen: labels, summaries, forks and branch ends; the rest is folded. */
 function screenfulTree(session: Session, shell: Shell): string[] {
-  const standsOut = (entry: Entry) => compaction.is(entry) || branchSummary.is(entry);
-  const lines = [...treeLines(session, shell.colours, { fold: 1, standsOut, width: widthOf(shell) })];
+  const options = { fold: 1, foldPrompts: true, width: widthOf(shell) };
+  const lines = [...treeLines(session, shell.colours, options)];
   const left = lines.length - SCREEN;
   return left > 0 ? [...lines.slice(0, SCREEN), `… ${left} more lines`] : lines;
 }
