@@ -1,5 +1,5 @@
-import { graphemes } from "@espalier/session-tree";
-import { drawTree, growTree } from "@espalier/session-tree/testing";
+import { drawTree, graphemes } from "@espalier/session-tree";
+import { growTree } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import stringWidth from "string-width";
 import { expect, test } from "vitest";

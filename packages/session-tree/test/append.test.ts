@@ -3,6 +3,7 @@ import {
   createId,
   custom,
   defineEntry,
+  drawTree,
   label,
   leaf,
   memoryLog,
@@ -12,7 +13,7 @@ import {
   SessionTree,
   sessionInfo,
 } from "@espalier/session-tree";
-import { drawTree, growEntries, growTree } from "@espalier/session-tree/testing";
+import { growEntries, growTree } from "@espalier/session-tree/testing";
 import { describe, expect, test } from "vitest";
 import { HEADER } from "./arbitrary-log.ts";
 import { readAsPi } from "./pi-rules.ts";

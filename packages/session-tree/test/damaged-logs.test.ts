@@ -4,6 +4,7 @@ import {
   buildSessionContext,
   contextOfPath,
   DAMAGED,
+  drawTree,
   isDamage,
   labelsInForce,
   leafOf,
@@ -21,7 +22,7 @@ import {
   sessionName,
   Tree,
 } from "@espalier/session-tree";
-import { drawTree, growEntries } from "@espalier/session-tree/testing";
+import { growEntries } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { bytesOf, damagedLog } from "./arbitrary-damage.ts";

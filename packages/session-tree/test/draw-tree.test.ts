@@ -1,6 +1,6 @@
 import { bytesView } from "@espalier/jsonl-stream";
-import { roleAt, Tree } from "@espalier/session-tree";
-import { type DrawOptions, drawTree, growEntries, growTree } from "@espalier/session-tree/testing";
+import { type DrawOptions, drawTree, roleAt, Tree } from "@espalier/session-tree";
+import { growEntries, growTree } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 

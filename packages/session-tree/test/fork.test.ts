@@ -1,4 +1,5 @@
 import {
+  drawTree,
   ForkLines,
   forkHeader,
   labelsInForce,
@@ -10,7 +11,7 @@ import {
   usage,
   WRITER,
 } from "@espalier/session-tree";
-import { drawTree, growTree } from "@espalier/session-tree/testing";
+import { growTree } from "@espalier/session-tree/testing";
 import { describe, expect, test } from "vitest";
 
 /** Forks a grown tree, in its own store, and opens the fork. */

@@ -5,6 +5,8 @@ import {
   commonAncestorRow,
   compaction,
   contextOfPath,
+  drawTree,
+  drawTreeLines,
   ForkLines,
   forkHeader,
   label,
@@ -18,7 +20,6 @@ import {
   SessionTree,
   Tree,
 } from "@espalier/session-tree";
-import { drawTree, drawTreeLines } from "@espalier/session-tree/testing";
 import { describe, expect, test } from "vitest";
 import { asked, entryLine, logOf, readLog, slowLogs, TIME } from "./slow-inputs.ts";
 

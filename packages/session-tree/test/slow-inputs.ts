@@ -4,13 +4,13 @@ import {
   branches,
   buildSessionContext,
   contextOfPath,
+  drawTree,
   leafOf,
   planFork,
   readPathWindow,
   referenceIssues,
   Tree,
 } from "@espalier/session-tree";
-import { drawTree } from "@espalier/session-tree/testing";
 import { HEADER } from "./arbitrary-log.ts";
 import { model } from "./request-histories.ts";
 

@@ -1,4 +1,3 @@
-export { type DrawnPart, type DrawOptions, drawTree, drawTreeLines } from "../tree/draw.ts";
 export { type CheckOptions, checkAnthropicRequest } from "./anthropic-rules.ts";
 export {
   type Expectation,
