@@ -416,7 +416,7 @@ test("an entry after a torn line is found with any format of its time", () => {
 test("a line with a repeated key stays in the tree, adds nothing to the context, and is reported", () => {
   const line = (id: string, parentId: string | null, more = "") =>
     `{"type":"message","id":"${id}","parentId":${JSON.stringify(parentId)},${more}"message":{"role":"user","content":"${id}"}}`;
-  for (const more of ['"id":"z",', '"type":"label",']) {
+  for (const more of ['"id":"z",', '"type":"label",', '"type":"session",']) {
     const lines = [HEADER, line("a", null), line("b", "a", more), line("c", "b")];
     const view = bytesView(Buffer.from(`${lines.join("\n")}\n`));
     const tree = new Tree(view);

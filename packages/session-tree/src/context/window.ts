@@ -101,7 +101,7 @@ class PathReader {
 
   /** True when all lines were taken and the leaf, or an entry to which its position refers, was not found. */
   get leafWasMissing(): boolean {
-    return this.#started && this.#seekingLeaf && !this.#wanted.isNone;
+    return this.#seekingLeaf && !this.#wanted.isNone;
   }
 
   /** Takes the next line, from the end of the log. Returns false when no more lines are needed. */
@@ -119,7 +119,6 @@ class PathReader {
     const parts = readLineParts(block.subarray(start, end));
     if (parts.length > 1) return this.#takeParts(parts);
     const line = parts[0]!;
-    if (line.is === "header" || line.is === "blank") return true;
     // Parsing and scanning differ for a line that has a key twice.
     const isSame = ({ type, id }: Entry) =>
       equalsText(block, scan.typeStart, scan.typeEnd, type) &&
@@ -242,7 +241,7 @@ export class PathWindowBuilder {
     return {
       leafId,
       entries,
-      complete: entries.length === 0 || !this.#closed || entries[0]!.parentId === null,
+      complete: !this.#closed || entries[0]!.parentId === null,
       before: {
         model: this.#before.model ?? NO_SETTINGS.model,
         thinkingLevel: this.#before.thinkingLevel ?? NO_SETTINGS.thinkingLevel,
