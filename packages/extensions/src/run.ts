@@ -276,7 +276,7 @@ export function callWithin(call: () => unknown, limits: CallLimits): Promise<Out
         else if (!isAbort(error, signal)) onLate(error);
       },
     );
-    if (signal?.aborted && waiting) abort();
+    if (signal?.aborted) abort();
   });
 }
 

@@ -57,7 +57,7 @@ describe("appending", () => {
     const file = write(name);
     expect(file.append(encodeLines(["one", "two"]))).toEqual({ offset: 0, length: 8, from: 0, to: 8 });
     expect(file.append(encodeLines(["three"]))).toEqual({ offset: 8, length: 6, from: 8, to: 14 });
-    expect(file.append(new TextEncoder().encode("no newline"))).toMatchObject({ offset: 14, length: 11 });
+    expect(file.append(encodeLines(["no newline"]))).toMatchObject({ offset: 14, length: 11 });
     expect(file.append(encodeLines([]))).toEqual({ offset: 25, length: 0, from: 25, to: 25 });
     expect(file.size).toBe(25);
     file.close();

@@ -181,9 +181,7 @@ const REPEATS = 4;
  */
 function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array): Appended {
   const from = tail.size;
-  const isWhole = lines.length === 0 || lines[lines.length - 1] === LINE_FEED;
-  const own = isWhole ? lines : new Uint8Array(Buffer.concat([lines, NEWLINE]));
-  const { length } = own;
+  const { length } = lines;
   tail.look();
   if (length === 0) return { offset: tail.size, length, from, to: tail.size };
   for (let repeat = 0; repeat <= REPEATS; repeat += 1) {
@@ -191,15 +189,15 @@ function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array):
     const before = tail.size;
     const expected = clean ? tail.end : tail.end + 1;
     tail.writes();
-    writeOnce(descriptor, clean ? own : Buffer.concat([NEWLINE, own]));
+    writeOnce(descriptor, clean ? lines : Buffer.concat([NEWLINE, lines]));
     // Retried when a call fails: the lines are in the file, and without this read they would not be counted.
-    if (retryRead(() => holdsLines(descriptor, expected, own))) {
-      tail.advanceTo(expected + length, own);
+    if (retryRead(() => holdsLines(descriptor, expected, lines))) {
+      tail.advanceTo(expected + length, lines);
       return { offset: expected, length, from, to: tail.size };
     }
     const offset = retryRead(() => {
       tail.look();
-      return findLines(descriptor, { from: before, to: tail.size }, own);
+      return findLines(descriptor, { from: before, to: tail.size }, lines);
     });
     if (offset >= 0) return { offset, length, from, to: tail.size };
   }

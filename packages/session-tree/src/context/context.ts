@@ -62,10 +62,7 @@ export function extendContext(context: SessionContext, entry: Entry): boolean {
   const kind = kindOf(entry);
   if (kind.firstKept || kind.edit) return false;
   for (const message of saidBy(entry)) addMessage(context, message, entry.id, false);
-  Object.assign(
-    context,
-    applySettings({ model: context.model, thinkingLevel: context.thinkingLevel }, entry),
-  );
+  Object.assign(context, settingsIn(entry));
   return true;
 }
 

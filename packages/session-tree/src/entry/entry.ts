@@ -344,10 +344,6 @@ export function isDamage(issue: SessionIssue): boolean {
   return !HARMLESS.has(issue.kind);
 }
 
-/** Returns whether a log with this header is in a format older than the current one; false without a header. */
-export const isOldFormat = (header: SessionHeader | undefined): header is SessionHeader =>
-  header !== undefined && header.version < FORMAT_VERSION;
-
 /**
  * Throws for a log that can only be read.
  * @throws EspalierError `no-header`; `version` for a format newer than this program writes

@@ -262,7 +262,7 @@ function keyOf(bytes: Uint8Array, start: number, end: number): number {
  * has to be parsed.
  */
 function takeValue(key: number, bytes: Uint8Array, at: number, end: number, found: EntryScan): number {
-  if (key === PARENT && at + NULL.length <= end && spells(bytes, at, at + NULL.length, NULL)) {
+  if (key === PARENT && spells(bytes, at, at + NULL.length, NULL)) {
     found.parentStart = -1;
     found.parentEnd = -1;
     return at + NULL.length;

@@ -74,8 +74,8 @@ export class Redactor {
    * {@link deep}.
    */
   name(value: unknown): unknown {
-    if (typeof value !== "string" || this.#isId(value)) return this.deep(value);
-    if (value.length < SHORTEST_KEY || redactText(value) === value) return value;
+    if (typeof value !== "string") return this.deep(value);
+    if (value.length < SHORTEST_KEY || this.#isId(value) || redactText(value) === value) return value;
     const redacted = this.#redact(value);
     return redacted === value ? value : redacted.replace(/\W+/g, "_").replace(/^_|_$/g, "") || "redacted";
   }
@@ -105,7 +105,7 @@ export class Redactor {
         const field = value[name];
         const rule = ruleOf(name);
         const result = rule === "keep" ? field : this.#field(rule, field);
-        isRenamed ||= this.#member(name) !== name;
+        isRenamed ||= this.name(name) !== name;
         changed ||= result !== field;
         return result;
       });
@@ -120,16 +120,12 @@ export class Redactor {
     return rule ? rule(field, this) : this.deep(field);
   }
 
-  #member(name: string): string {
-    return name.length < SHORTEST_KEY ? name : (this.name(name) as string);
-  }
-
   /** Redacts the names of an object's members; two different names never become the same one. */
   #members(names: readonly string[]): string[] {
     const taken = new Set(names);
     const numbers = new Map<string, number>();
     return names.map((name) => {
-      const redacted = this.#member(name);
+      const redacted = this.name(name) as string;
       if (redacted === name) return name;
       let free = redacted;
       let number = numbers.get(redacted) ?? 0;

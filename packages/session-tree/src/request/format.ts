@@ -264,12 +264,8 @@ function healedTool(tool: unknown, nameLength: number): HealedTool {
 function objectSchema(stored: unknown): ObjectSchema {
   const schema = (isRecord(stored) && wellFormed(stored)) || {};
   const { properties } = schema;
-  if (isObjectSchema(schema)) return schema;
   return { ...schema, type: "object", properties: isRecord(properties) ? properties : {} };
 }
-
-const isObjectSchema = (schema: Record<string, unknown>): schema is ObjectSchema =>
-  schema["type"] === "object" && isRecord(schema["properties"]);
 
 const INVALID = /[^a-zA-Z0-9_-]/g;
 

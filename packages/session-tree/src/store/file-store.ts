@@ -15,7 +15,7 @@ import {
   withView,
 } from "@espalier/jsonl-stream/node";
 import { readPathWindow } from "../context/window.ts";
-import { isOldFormat, type SessionHeader, type SessionRef, sessionRef } from "../entry/entry.ts";
+import { type SessionHeader, type SessionRef, sessionRef } from "../entry/entry.ts";
 import { grown } from "../entry/error.ts";
 import { firstHeader, parsedHeader } from "../entry/line.ts";
 import {
@@ -305,7 +305,7 @@ export class FileLog implements SessionLog {
     this.#openedSize = view.size;
     this.ref = file.path;
     this.header = header;
-    this.upgraded = isOldFormat(header) ? upgradeLog(view, header) : undefined;
+    this.upgraded = upgradeLog(view, header);
   }
 
   /**
@@ -391,7 +391,7 @@ export class FileLog implements SessionLog {
     const turn = await takeFileLease(this.ref, this.#turn("turn"));
     try {
       const came = this.#file.takeIn();
-      if (came && !this.upgraded) {
+      if (came) {
         this.#untold ??= came.from;
         throw grown(this.ref);
       }

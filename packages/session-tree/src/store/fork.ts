@@ -1,7 +1,7 @@
 import { encodeLines, formatLine } from "@espalier/jsonl-stream";
 import { createId, FORMAT_VERSION, type SessionHeader, WRITER } from "../entry/entry.ts";
 import type { Entry } from "../entry/kinds.ts";
-import { kindOf, label, sessionInfo } from "../entry/kinds.ts";
+import { label, sessionInfo } from "../entry/kinds.ts";
 import { headerLine } from "../entry/line.ts";
 import { promptText } from "../request/wording.ts";
 import { labelsInForce, movingRow, nameEntry } from "../tree/queries.ts";
@@ -109,7 +109,6 @@ function copiedFacts(tree: Tree, rows: readonly number[]) {
     const { type } = tree.kindAt(row);
     if (type !== label.type && type !== sessionInfo.type) continue;
     const entry = tree.entryAt(row);
-    if (kindOf(entry).problem?.(entry)) continue;
     if (sessionInfo.is(entry)) name = entry.name;
     else if (label.is(entry) && entry.label) labels.set(entry.targetId, entry.label);
     else if (label.is(entry)) labels.delete(entry.targetId);

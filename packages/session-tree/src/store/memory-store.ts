@@ -6,7 +6,7 @@ import {
   type LeaseHolder,
 } from "@espalier/jsonl-stream";
 import { readPathWindow } from "../context/window.ts";
-import { isOldFormat, type SessionHeader, type SessionRef, sessionRef } from "../entry/entry.ts";
+import { type SessionHeader, type SessionRef, sessionRef } from "../entry/entry.ts";
 import { busyError, closedError, grown, idTakenError, readOnlyError } from "../entry/error.ts";
 import { firstHeader, parsedHeader } from "../entry/line.ts";
 import { wholeLines } from "./fork.ts";
@@ -139,7 +139,7 @@ class MemoryLog implements SessionLog {
     this.#seen = place.bytes.size;
     const view = place.bytes.view();
     this.header = firstHeader(view);
-    this.upgraded = isOldFormat(this.header) ? upgradeLog(view, this.header) : undefined;
+    this.upgraded = upgradeLog(view, this.header);
   }
 
   get view(): ByteView {
@@ -163,7 +163,7 @@ class MemoryLog implements SessionLog {
     const own = encodeLines(lines);
     const { size: from } = this.view;
     if (own.length === 0) return { offset: from, length: 0, from, to: from };
-    if (ifUnchanged && !this.upgraded && this.#bytes.size !== this.#seen) throw grown(this.ref);
+    if (ifUnchanged && this.#bytes.size !== this.#seen) throw grown(this.ref);
     this.#makeCurrent();
     this.#bytes.startLine();
     const offset = this.#bytes.size;
@@ -285,7 +285,6 @@ export class GrowingBytes {
 
   /** Adds a copy of bytes at the end. */
   add(bytes: Uint8Array): void {
-    if (bytes.length === 0) return;
     if (this.size + bytes.length > this.#buffer.length) {
       const larger = new Uint8Array(Math.max(1_024, (this.size + bytes.length) * 2));
       larger.set(this.#buffer.subarray(0, this.size));

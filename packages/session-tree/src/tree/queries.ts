@@ -290,7 +290,7 @@ export function pathTargets(tree: Tree): Map<number, number> {
     const kind = tree.kindAt(row);
     if (!kind.firstKept && !kind.edit) continue;
     const entry = tree.entryAt(row);
-    if (entry.type === DAMAGED || kind.problem?.(entry)) continue;
+    if (kind.problem?.(entry)) continue;
     const id = kind.firstKept?.(entry) ?? kind.edit!(entry).targetId;
     named.set(row, id);
     above.set(id, []);

@@ -152,7 +152,7 @@ export class Tree {
   }
 
   #keepAtHand(row: number, entry: Entry): void {
-    const bytes = row < 0 ? 0 : this.index.lineLength(row);
+    const bytes = this.index.lineLength(row);
     if (bytes > BODY_BYTES_KEPT) return;
     if (this.#bodies.size >= BODIES_KEPT || this.#bodyBytes + bytes > BODY_BYTES_KEPT) {
       this.#olderBodies = this.#bodies;
@@ -296,7 +296,6 @@ function similarIds(wanted: string, ids: Iterable<string>): string[] {
       const distance = editDistance(wanted, id);
       if (distance <= MOST_EDITS) similar.push({ id, distance });
     }
-    if (beginning.length >= MOST) break;
   }
   similar.sort((a, b) => a.distance - b.distance);
   return [...beginning, ...similar.map(({ id }) => id)].slice(0, MOST);
