@@ -1,12 +1,6 @@
 import { chmod, lstat, readdir, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import {
-  describeThrown,
-  ExtensionError,
-  type ExtensionSetup,
-  HANDLER_LIMIT_MS,
-  refuseTimeLimit,
-} from "../hook.ts";
+import { describeThrown, ExtensionError, type ExtensionSetup, HANDLER_LIMIT_MS } from "../hook.ts";
 import { callWithin, systemClock } from "../run.ts";
 
 /** Options of loading a module. */
@@ -18,25 +12,20 @@ export interface LoadExtensionOptions {
    * executed, so it must be writable only for its owner. Default: translations are not stored.
    */
   cacheDir?: string;
-  /** Time limit for loading the module, including its top-level awaits, in milliseconds. Default 10 s. */
-  timeoutMs?: number;
 }
 
 /**
  * Loads a TypeScript or JavaScript module and its imports, as they are on disk now. Returns its default export, for
  * `ExtensionHost.register`. Loading runs code: the caller decides before whether the file is trusted. Throws
  * `ExtensionError` with the file as owner: `not-found` (also for a folder), `syntax-error`, `foreign-package`,
- * `load-failed` (also for an invalid `timeoutMs`), `load-timed-out`, `no-default-export` (also when the default export is
- * not a function).
+ * `load-failed`, `load-timed-out` (after 10 s), `no-default-export` (also when the default export is not a function).
  */
 export async function loadExtension(
   file: string,
   options: LoadExtensionOptions = {},
 ): Promise<ExtensionSetup<unknown>> {
   const owner = resolve(file);
-  const { virtualModules = {}, cacheDir, timeoutMs = HANDLER_LIMIT_MS } = options;
-  const refusal = refuseTimeLimit(timeoutMs);
-  if (refusal) throw new ExtensionError("load-failed", `${owner} is to be loaded with ${refusal}`, { owner });
+  const { virtualModules = {}, cacheDir } = options;
   await checkFile(owner);
   // Imported here, so that a command without extensions does not load the translator.
   const { createJiti } = await import("jiti");
@@ -47,7 +36,7 @@ export async function loadExtension(
     virtualModules: refuseForeignPackages(owner, virtualModules),
   });
   const outcome = await callWithin(() => jiti.import(owner, { default: true }), {
-    timeoutMs,
+    timeoutMs: HANDLER_LIMIT_MS,
     clock: systemClock,
     // The load has already failed with an error that names the file, and its result is not used.
     onLate: () => {},
@@ -55,7 +44,7 @@ export async function loadExtension(
   if (cacheDir !== undefined) await keepPrivate(cacheDir);
   if (outcome.kind === "threw") throw loadError(owner, outcome.error);
   if (outcome.kind !== "answered") {
-    const message = `${owner} was still loading after ${timeoutMs} ms; move the awaited work into a handler.`;
+    const message = `${owner} was still loading after ${HANDLER_LIMIT_MS} ms; move the awaited work into a handler.`;
     throw new ExtensionError("load-timed-out", message, { owner });
   }
   if (typeof outcome.answer !== "function") {
