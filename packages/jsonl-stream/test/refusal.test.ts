@@ -123,7 +123,7 @@ describe("a path that is not a regular file of the user is refused in one senten
     };
     expect(failure(() => openAppendFile(name, { mode: "write", calls })).code).toBe("not-ours");
     const file = openAppendFile(name, { mode: "read", calls });
-    expect(file.size).toBe(4);
+    expect(file.view().size).toBe(4);
     file.close();
   });
 

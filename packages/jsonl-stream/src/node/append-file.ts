@@ -38,10 +38,8 @@ export interface AppendFileOptions {
 export interface AppendFile {
   /** Absolute path. */
   readonly path: string;
-  /** Offset after the last whole line that was read. */
-  readonly size: number;
   /**
-   * Returns the file up to its end at the last check. It includes an incomplete line at `size`, which another writer
+   * Returns the file up to its end at the last check. It includes an incomplete last line, which another writer
    * may be writing; the line counts as soon as it is complete. The view stays valid while the file grows.
    */
   view(): ByteView;
@@ -119,9 +117,6 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
 
   return {
     path: absolute,
-    get size() {
-      return tail.size;
-    },
     view: () => descriptor.view(tail.end),
     append(lines) {
       assertWritable();

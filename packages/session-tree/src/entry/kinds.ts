@@ -39,7 +39,7 @@ export const compaction = defineEntry<CompactionEntry>("compaction", {
     ...(isSystemMessage(systemMessage) ? [systemMessage] : []),
     {
       role: "compactionSummary",
-      summary: summary ?? "",
+      summary,
       tokensBefore: tokensBefore ?? 0,
       timestamp: Date.parse(timestamp),
     },

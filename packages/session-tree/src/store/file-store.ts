@@ -359,7 +359,7 @@ export class FileLog implements SessionLog {
 
   async append(
     lines: readonly string[],
-    { durability, ifUnchanged = false }: LineAppendOptions = {},
+    { ifUnchanged = false }: LineAppendOptions = {},
   ): Promise<LogAppend> {
     if (this.upgraded && encodeBriefly(lines).length > 0) {
       this.#upgrading ??= this.#upgradeOnDisk().finally(() => {
@@ -367,9 +367,7 @@ export class FileLog implements SessionLog {
       });
       await this.#upgrading;
     }
-    const at = ifUnchanged ? await this.#appendIfUnchanged(lines) : this.#append(lines);
-    if (durability === "fsync") await this.flush();
-    return at;
+    return ifUnchanged ? this.#appendIfUnchanged(lines) : this.#append(lines);
   }
 
   /** Same as {@link append} without options, but synchronous, for hosts whose calls cannot wait. {@link flush} syncs. */
