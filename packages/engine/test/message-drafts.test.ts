@@ -138,6 +138,37 @@ test("the library's own messages are accepted, also by the compiler", async () =
   expect(session.context.messages).toHaveLength(14);
 });
 
+test("a message keeps the fields it has, and gets those it lacks", async () => {
+  const session = await begun();
+  const usage = { input: 1, output: 2, cacheRead: 3, cacheWrite: 4, totalTokens: 10 };
+  const whole = {
+    role: "assistant",
+    content: [{ type: "text", text: "Hi." }],
+    api: "test",
+    provider: "acme",
+    model: "one",
+    usage,
+    stopReason: "length",
+    timestamp: 7,
+  } as const;
+  const call = { type: "toolCall", id: "c1", name: "look", arguments: {} };
+  await session.appendMessages([whole]);
+  await session.appendMessages([
+    { role: "assistant", content: [call] },
+    { role: "toolResult", toolCallId: "c1", content: "a mole" },
+    { role: "toolResult", toolCallId: "c2", content: "nothing", toolName: "dig", isError: true },
+    { role: "assistant", content: "A mole." },
+  ]);
+  const model = { api: "unknown", provider: "acme", model: "one", timestamp: expect.any(Number) };
+  expect(session.context.messages).toMatchObject([
+    whole,
+    { ...model, stopReason: "toolUse", usage: { totalTokens: 0 } },
+    { toolName: "look", isError: false, content: [{ type: "text", text: "a mole" }] },
+    { toolName: "dig", isError: true },
+    { ...model, stopReason: "stop" },
+  ]);
+});
+
 test("an interrupted call of Pi is accepted as Pi wrote it", async () => {
   const session = await begun();
   const call = { type: "toolCall", id: "c1", name: "edit", arguments: {}, partialJson: '{"path": "a' };
