@@ -276,7 +276,6 @@ export class RequestReader {
     for (const entry of entries)
       if (contextEdit.is(entry) && !contextEdit.problem?.(entry)) edits.set(entry.targetId, entry);
     for (const { entry, messages, prefixChanged } of projected) {
-      if (messages.length === 0) continue;
       const place = this.#placeOf(entry);
       const edit = edits.get(entry.id);
       for (const [at, message] of messages.entries()) state.add(place, at, message, edit, prefixChanged);
@@ -287,7 +286,7 @@ export class RequestReader {
 
   #placeOf(entry: Entry): Place {
     const row = this.#tree.index.rowOf(entry.id);
-    return { entry, row, bytes: row < 0 ? 0 : this.#tree.index.lineLength(row) };
+    return { entry, row, bytes: this.#tree.index.lineLength(row) };
   }
 
   #messageOf({ row, at, edited }: Item): ContextMessage | undefined {
@@ -298,9 +297,7 @@ export class RequestReader {
   #isSame(a: Item, b: Item): boolean {
     if (a.row === b.row && a.at === b.at && a.edit?.id === b.edit?.id) return true;
     const [one, other] = [this.#messageOf(a), this.#messageOf(b)];
-    return one && other
-      ? one.role === other.role && jsonText(spoken(one)) === jsonText(spoken(other))
-      : false;
+    return one && other ? jsonText(spoken(one)) === jsonText(spoken(other)) : false;
   }
 
   /**
@@ -431,8 +428,7 @@ function changedLoop(
 /** Returns the parts of a message that a request has. */
 function spoken(message: ContextMessage): object {
   const { timestamp, ...rest } = message;
-  if (message.role === "toolResult") return { ...rest, details: null };
-  return message.role === "assistant" ? { content: message.content } : rest;
+  return message.role === "assistant" ? { content: message.content } : { ...rest, details: null };
 }
 
 /** Returns the difference of two requests in system prompt or tools, according to the session's own system messages. */
