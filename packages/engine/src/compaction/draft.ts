@@ -228,7 +228,7 @@ function detailsOf(
 ): CompactionDetails {
   const { session, plan, policy, reason, situation } = run;
   const { model: current, thinkingLevel } = session.context;
-  const { covered, kept } = rangesOf(run, part);
+  const { covered, kept } = rangesOf(part);
   const learnt = learntWindows(part.path);
   const at = new Date(session.now()).toISOString();
   const made = {
@@ -263,20 +263,11 @@ function detailsOf(
   };
 }
 
-function rangesOf({ plan }: CompactionRun, { path, places, firstKeptEntryId, keptFrom }: KeptPart) {
-  const placeOf = (id: string) => places.get(id) ?? -1;
+function rangesOf({ path, ids }: KeptPart) {
   const speakers = readSpan(path).items.flatMap(({ entry, messages }) => messages.map(() => entry.id));
-  if (firstKeptEntryId === plan.firstKeptEntryId) {
-    const grown = speakers.filter((id) => placeOf(id) > placeOf(plan.leafId));
-    return {
-      covered: rangeOf([...plan.historyIds, ...plan.turnPrefixIds]),
-      kept: rangeOf([...plan.keptIds, ...grown]),
-    };
-  }
-  // An extension may keep less or more than planned: messages that it does not keep are covered too.
   return {
-    covered: rangeOf(speakers.filter((id) => placeOf(id) < keptFrom)),
-    kept: rangeOf(speakers.filter((id) => placeOf(id) >= keptFrom)),
+    covered: rangeOf(speakers.filter((id) => !ids.has(id))),
+    kept: rangeOf(speakers.filter((id) => ids.has(id))),
   };
 }
 
@@ -287,8 +278,7 @@ export function proposedCandidate(run: CompactionRun, proposal: CompactionPropos
   const firstKeptEntryId = proposal.firstKeptEntryId ?? plan.firstKeptEntryId ?? compactionId;
   const { items, previous } = readSpan(session.window.entries);
   const from = items.findIndex(({ entry }) => entry.id === firstKeptEntryId);
-  const keptIds = new Set((from < 0 ? [] : items.slice(from)).map(({ entry }) => entry.id));
-  const covered = items.filter(({ entry }) => !keptIds.has(entry.id));
+  const covered = from < 0 ? items : items.slice(0, from);
   const own = isRecord(details) ? details : {};
   const fileOps = recordedFiles({ summary, details: own }, recordedFiles(previous));
   return {

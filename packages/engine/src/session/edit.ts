@@ -179,9 +179,8 @@ function textOf(session: SessionTree, id: string): string {
 
 /** Yields the edits of an entry on the leaf's path, newest first; reads only entries below it. */
 function* editsOf({ window, tree }: SessionTree, id: string): Generator<ContextEdit> {
-  if (window.leafId === null || !tree.has(id)) return;
   const target = tree.row(id);
-  for (let row = tree.row(window.leafId); row > target; row = tree.index.parent(row)) {
+  for (let row = tree.row(window.leafId!); row > target; row = tree.index.parent(row)) {
     if (!tree.kindAt(row).edit) continue;
     const entry = tree.entryAt(row);
     const kind = kindOf(entry);
@@ -340,7 +339,7 @@ async function takeBack(
     const targetId = session.placeOf(to);
     return [restored(tree, entry, row) ?? leaf.of({ parentId: targetId, targetId, undoes: entry.id })];
   });
-  if (written && leaf.is(written)) {
+  if (leaf.is(written!)) {
     await restoreFiles(session);
     const moved = { oldLeafId, newLeafId: session.leafId, summaryEntryId: null, fromExtension: false };
     await session.tell(sessionNavigate, moved);
