@@ -8,7 +8,7 @@ import {
   isPicture,
   type Usage,
 } from "@espalier/session-tree";
-import { argumentJson, isHighSurrogate, isLowSurrogate } from "./transcript.ts";
+import { argumentJson } from "./transcript.ts";
 
 /** Estimates numbers of tokens, without a request to a provider. */
 export interface TokenEstimator {
@@ -112,6 +112,11 @@ export const IMAGE_UPPER_BOUND = 5_000;
 /** Tokens around a message or a block that are not in a text: roles, separators, the names of JSON fields. */
 const FRAME = 12;
 
+const encoder = new TextEncoder();
+
+/** Returns the number of bytes of a text in UTF-8; a lone surrogate counts as U+FFFD, which it becomes. */
+const utf8Length = (text: string): number => encoder.encode(text).length;
+
 /**
  * Estimates never less than the real number of tokens: a token of a byte-level vocabulary has at least one byte of
  * UTF-8, so no text has more tokens than bytes. English prose has about a quarter of that, minified JSON and base64 a
@@ -133,21 +138,6 @@ export const upperBoundEstimator: TokenEstimator = {
   },
   text: utf8Length,
 };
-
-/** Returns the number of bytes of a text in UTF-8; a lone surrogate counts as U+FFFD, which it becomes. */
-function utf8Length(text: string): number {
-  let bytes = 0;
-  for (let index = 0; index < text.length; index++) {
-    const unit = text.charCodeAt(index);
-    if (unit < 0x80) bytes += 1;
-    else if (unit < 0x800) bytes += 2;
-    else if (isHighSurrogate(unit) && isLowSurrogate(text.charCodeAt(index + 1))) {
-      bytes += 4;
-      index++;
-    } else bytes += 3;
-  }
-  return bytes;
-}
 
 /**
  * Returns the size of a whole context: the last trusted usage that a provider reported plus an estimate of later

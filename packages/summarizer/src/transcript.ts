@@ -254,11 +254,6 @@ export function replaceElements(text: string, opening: RegExp, shown: (element: 
   return replaced + text.slice(from);
 }
 
-export const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff;
-export const isLowSurrogate = (unit: number): boolean => unit >= 0xdc00 && unit <= 0xdfff;
-
 /** Returns whether a cut before `index` would split a surrogate pair. */
-export function splitsPair(text: string, index: number): boolean {
-  if (index <= 0 || index >= text.length) return false;
-  return isHighSurrogate(text.charCodeAt(index - 1)) && isLowSurrogate(text.charCodeAt(index));
-}
+export const splitsPair = (text: string, index: number): boolean =>
+  (text.codePointAt(index - 1) ?? 0) > 0xffff;
