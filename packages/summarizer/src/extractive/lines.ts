@@ -1,16 +1,6 @@
 import { commonLimit } from "../transcript.ts";
 import type { SessionRecord } from "./session.ts";
-import {
-  eachTerm,
-  gistOf,
-  oneLine,
-  quote,
-  type Rarity,
-  sameness,
-  shorten,
-  type Weigh,
-  wholeCodePoints,
-} from "./text.ts";
+import { eachTerm, gistOf, oneLine, quote, sameness, shorten, wholeCodePoints } from "./text.ts";
 
 /** Lines of a summary: their labels, those of an earlier summary, and candidates that are fitted into a room. */
 
@@ -370,21 +360,14 @@ const LONGEST = 590;
 /** Characters of list mark and line end. */
 const MARK = 3;
 
-/** Factor of an equal share that each line gets, except the one with the highest priority. */
-const OTHERS = 1.4;
-
-/** Factor of an equal share that the line with the highest priority gets. */
-const FIRST = 4;
-
-/** Value of a term that the summary already has, as a share of its rarity. */
-const TOLD_SHARE = 0.15;
+/** Factor of an equal share that each line gets: lines with a lower priority get less. */
+const LEVEL = 1.4;
 
 /** Makes a fitter of lines into a number of characters, section by section, which stores the fitted text. */
-export function createLineFitter(rarity: Rarity) {
+export function createLineFitter() {
   const seen = new Set<string>();
   const terms = new Set<string>();
   let told = "";
-  const weigh: Weigh = (term) => rarity.of(term) * (terms.has(term) ? TOLD_SHARE : 1);
 
   return {
     /** All fitted text. */
@@ -413,12 +396,9 @@ export function createLineFitter(rarity: Rarity) {
       const fitted = chosen.map((line, index) => {
         const rest = chosen.slice(index).map(({ text }) => Math.min(text.length, LONGEST) + MARK);
         const later = leasts.slice(index + 1).reduce((sum, least) => sum + least, 0);
-        const level = Math.min(
-          left - later,
-          Math.max(commonLimit(rest, left) * (index === 0 ? FIRST : OTHERS), leasts[index]!),
-        );
+        const level = Math.min(left - later, Math.max(commonLimit(rest, left) * LEVEL, leasts[index]!));
         const most = Math.min(LONGEST, level - MARK);
-        const text = cutQuotations(line.text, most, weigh);
+        const text = cutQuotations(line.text, most, terms);
         left -= text.length + MARK;
         told += `${text}\n`;
         eachTerm(text, (term) => terms.add(term));
@@ -446,7 +426,7 @@ function leastOf(line: string, room: number): number {
 const quotedParts = (line: string) => line.match(/`[^`]*`|"[^"]*"|[^`"]+|[`"]/g) ?? [];
 
 /** Returns a line whose quotations were cut so that it has at most `most` characters. */
-function cutQuotations(line: string, most: number, weigh: Weigh): string {
+function cutQuotations(line: string, most: number, known: ReadonlySet<string>): string {
   if (line.length <= most) return line;
   if (most < SHORTEST) return "";
   const parts = quotedParts(line);
@@ -459,7 +439,7 @@ function cutQuotations(line: string, most: number, weigh: Weigh): string {
   const cut = parts
     .map((part) =>
       isQuotation(part) && part.length > level
-        ? `"${gistOf(part.slice(1, -1), Math.max(level - 2, 0), weigh)}"`
+        ? `"${gistOf(part.slice(1, -1), Math.max(level - 2, 0), known)}"`
         : part,
     )
     .join("");

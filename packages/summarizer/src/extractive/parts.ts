@@ -15,7 +15,6 @@ import {
 import { type CommandWork, type LatestCall, type SessionRecord, share } from "./session.ts";
 import {
   conclusionsOf,
-  isPlan,
   isRepeatable,
   ownLinesFirst,
   rulesOf,
@@ -33,7 +32,7 @@ import {
   sameness,
 } from "./text.ts";
 import { type PlanItem, SAYS_WHY } from "./tool-calls.ts";
-import { changesOf, resultOf, type Turn, turnWeight } from "./turn.ts";
+import { changesOf, resultOf, type Turn } from "./turn.ts";
 
 const LONGEST_RULE = 220;
 
@@ -170,7 +169,7 @@ function doneLines(facts: Facts, room: number): Line[] {
     if (text === undefined) return [];
     // A turn whose request is before the messages is told nowhere else.
     const isFirst = turn === closed.at(-1) || turn.request === undefined || focus(text);
-    const priority = 0.5 * turnWeight(turn) + 2 * share(turn.at, record) + (isFirst ? FOCUS : 0);
+    const priority = 2 * share(turn.at, record) + (isFirst ? FOCUS : 0);
     return { text, priority, order: turn.at };
   });
   const lines = shortened([...inheritedLines(earlier, 2.5), ...told], room);
@@ -425,7 +424,7 @@ function withOutcome(text: string, { commands, turns }: SessionRecord): string[]
   return [`${text.replace(opening, () => `\`${span}\` had failed`)}; ${outcome}`];
 }
 
-/** Returns next steps: the open tasks and unticked boxes, else the newest plan; and the agent's closing question. */
+/** Returns next steps: the open tasks and unticked boxes, the place of the agent, or its closing question. */
 function nextStepLines(facts: Facts): Line[] {
   const { record, previous } = facts;
   const lines: Line[] = [];
@@ -434,11 +433,8 @@ function nextStepLines(facts: Facts): Line[] {
   const lastTurn = record.turns.at(-1);
   const lastText = lastTurn?.lastText ?? "";
   const said = splitSentences(lastText).filter((sentence) => sentence.length >= 12 && isRepeatable(sentence));
-  const planned = said.findLast((sentence) => isPlan(sentence));
   if (lastTurn !== undefined && !lastTurn.finished) {
-    const about = [...new Set([...(planned === undefined ? [] : [planned]), ...said.slice(-2)])]
-      .sort((a, b) => said.indexOf(a) - said.indexOf(b))
-      .join(" ");
+    const about = said.slice(-2).join(" ");
     if (record.latest.at(-1)?.outcome === "refused")
       add("The user refused the newest call: repeat it only if the user asks for it.", 7);
     const { callsSince, committed } = lastTurn;
@@ -456,7 +452,7 @@ function nextStepLines(facts: Facts): Line[] {
   for (const [index, match] of unticked.entries())
     add(`${LABELS.notTicked}${quote(match[1]!, LONGEST_STEP)}`, 4 - index / 100);
   if (lastTurn?.finished) {
-    const question = said.findLast((sentence) => /[?？]$/.test(sentence)) ?? planned;
+    const question = said.findLast((sentence) => /[?？]$/.test(sentence));
     add(
       question === undefined
         ? "The newest request was answered."

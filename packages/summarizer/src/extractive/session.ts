@@ -20,7 +20,7 @@ import {
   wholeSentences,
   withOption,
 } from "./speech.ts";
-import { codeSpan, createRarity, eachName, type Handle, handlesIn, sameness } from "./text.ts";
+import { codeSpan, eachName, type Handle, handlesIn, sameness } from "./text.ts";
 import {
   argumentText,
   type CallDescription,
@@ -32,7 +32,7 @@ import {
   outcomeOf,
   type PlanItem,
 } from "./tool-calls.ts";
-import { beginTurn, heaviestTurns, type Turn } from "./turn.ts";
+import { beginTurn, type Turn } from "./turn.ts";
 
 /** Facts of a session for a summary. Messages are added one by one, oldest first; the memory has a limit. */
 export type SessionRecord = ReturnType<typeof createSessionRecord>;
@@ -83,17 +83,12 @@ export interface CommandWork extends Command {
   settled?: { errorLine: string; at: number; changed: string | undefined };
 }
 
-/** Use of a name: number of messages with it, the newest one, its writers, and the file of the last call with it. */
+/** Use of a name: number of messages with it, the newest one, and the file of the last call with it. */
 export interface NameUse {
   messages: number;
   last: number;
-  /** Bits of {@link WROTE}. */
-  wrote: number;
   home: string | undefined;
 }
-
-/** Writers of a name: a name with several writers is more likely to be written again. */
-export const WROTE = { user: 1, agent: 2, call: 4, output: 8 } as const;
 
 const KEPT_TURNS = 200;
 const KEPT_SAYINGS = 300;
@@ -113,7 +108,7 @@ const OPEN_CALLS = 1_000;
 /** Maximum number of characters of a text that are searched for names. */
 const SEARCHED = 64_000;
 
-/** Maximum number of characters of each output that are searched for names that other messages have too. */
+/** Maximum number of characters of each output that are searched for names of documents. */
 const SEARCHED_OUTPUT = 8_000;
 
 /** Results of calls that were not run: the user refused them, or a parallel call failed first. */
@@ -138,7 +133,7 @@ export const createSessionRecord = () => ({
   command: undefined as string | undefined,
   /** Question of the agent to which the newest text of the user is a short reply. */
   question: undefined as string | undefined,
-  /** Turns, oldest first; of a very long session the largest and the newest. */
+  /** Turns, oldest first; of a very long session the newest. */
   turns: [] as Turn[],
   /** Task list as it was last written. */
   plan: [] as PlanItem[],
@@ -157,7 +152,6 @@ export const createSessionRecord = () => ({
   commands: new Map<string, CommandWork>(),
   /** Exact names that people or the agent wrote, not only a tool. */
   names: new Map<string, NameUse>(),
-  rarity: createRarity(),
   /** Summaries among the messages, oldest first. */
   summaries: [] as string[],
   branchSummaries: [] as string[],
@@ -198,8 +192,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     record.question = questionBefore(said, answered);
     const words = withOption(said, answered);
     record.newestWords = words;
-    record.rarity.read(words);
-    readNames(words, WROTE.user);
+    readNames(words);
     readHandles(words);
     if (!isRequest(words)) {
       if (record.turns.length > 0) record.turns.at(-1)!.finished = false;
@@ -209,7 +202,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     for (const text of rulesOf(words)) if (!isPrinted(text)) record.rules.push({ text, at });
     record.turns.push(beginTurn(words, at));
     record.latest = [];
-    if (record.turns.length > KEPT_TURNS * 2) record.turns = heaviestTurns(record.turns, KEPT_TURNS);
+    if (record.turns.length > KEPT_TURNS * 2) record.turns = record.turns.slice(-KEPT_TURNS);
     if (record.rules.length > KEPT_SAYINGS * 2) record.rules = record.rules.slice(-KEPT_SAYINGS);
   }
 
@@ -223,7 +216,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
       turn.committed = undefined;
       if (saysFinding(turn.lastText)) turn.finding = turn.lastText;
       remember(text);
-      readNames(text, WROTE.agent);
+      readNames(text);
       readHandles(text);
       for (const sentence of wholeSentences(text)) {
         if (
@@ -237,7 +230,6 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
       }
       if (record.reasons.length > KEPT_SAYINGS * 2) record.reasons = record.reasons.slice(-KEPT_SAYINGS);
     }
-    let written = text;
     for (const call of asked) {
       const nested = callsWithin(call);
       const descriptions = nested.map(describeCall);
@@ -249,11 +241,9 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
       for (const [index, description] of descriptions.entries()) {
         if (description.plan.length > 0) record.plan = description.plan;
         const given = argumentText(nested[index]!.arguments);
-        readNames(given, WROTE.call, description.paths.length === 1 ? description.paths[0] : undefined);
-        written += `\n${given}`;
+        readNames(given, description.paths.length === 1 ? description.paths[0] : undefined);
       }
     }
-    record.rarity.read(written);
     // An answer without text and calls does not change the state of the turn.
     if (asked.length > 0) turn.finished = false;
     else if (text.trim() !== "") turn.finished = !isFailedAnswer(message);
@@ -261,9 +251,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
 
   function readResult(message: ToolResultMessage): void {
     const output = messageText(message);
-    record.rarity.read(output);
     remember(output);
-    readNames(output.slice(0, SEARCHED_OUTPUT), WROTE.output);
     for (const path of message.isError === true ? [] : documentsIn(output.slice(0, SEARCHED_OUTPUT)))
       record.documents.add(path);
     const asked = calls.get(message.toolCallId) ?? [];
@@ -290,8 +278,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     if (message.excludeFromContext === true) return;
     const command = typeof message.command === "string" ? message.command : "";
     const output = typeof message.output === "string" ? message.output : "";
-    record.rarity.read(`${command}\n${output}`);
-    readNames(command, WROTE.user);
+    readNames(command);
     const run = readCommand(command);
     const call: CallDescription = { purpose: "run", label: run.line, paths: [], command: run, plan: [] };
     recordOutcome(
@@ -312,7 +299,6 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     const turn = currentTurn();
     const at = record.messageCount;
     const outcome = outcomeOf(output, { isError, runs: call.command !== undefined && !call.command.reads });
-    turn.calls++;
     turn.callsSince++;
     latest.outcome = outcome.failed ? "failed" : "succeeded";
     // The reason of a failed command is among the failures.
@@ -363,22 +349,18 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     forgetOldest(record.commands, KEPT_WORKS);
   }
 
-  function readNames(text: string, writer: number, home?: string): void {
+  function readNames(text: string, home?: string): void {
     eachName(text.slice(0, SEARCHED), (name) => {
       const use = record.names.get(name);
-      const isSaid = writer !== WROTE.output;
-      if (use === undefined)
-        record.names.set(name, { messages: isSaid ? 1 : 0, last: record.messageCount, wrote: writer, home });
+      if (use === undefined) record.names.set(name, { messages: 1, last: record.messageCount, home });
       else {
-        use.wrote |= writer;
-        if (!isSaid) return;
-        if (use.last !== record.messageCount || use.messages === 0) use.messages++;
+        if (use.last !== record.messageCount) use.messages++;
         use.last = record.messageCount;
         use.home = home ?? use.home;
       }
     });
     if (record.names.size > KEPT_NAMES * 2) {
-      for (const [name, use] of record.names) if (use.messages <= 1) record.names.delete(name);
+      for (const [name, use] of record.names) if (use.messages === 1) record.names.delete(name);
       forgetOldest(record.names, KEPT_NAMES);
     }
   }
@@ -399,7 +381,6 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     else if (message.role === "bashExecution") readBashExecution(message);
     else if (message.role === "compactionSummary") keepNewest(record.summaries, messageText(message));
     else if (message.role === "branchSummary") keepNewest(record.branchSummaries, messageText(message));
-    else if (message.role === "custom") record.rarity.read(messageText(message));
     record.messageCount++;
   };
 }

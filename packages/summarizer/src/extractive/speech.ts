@@ -86,7 +86,7 @@ export function isRepeatable(sentence: string): boolean {
 
 /**
  * Returns a test for words that mark a kind of sentence. The words only affect the ranking; in other languages a
- * summary depends on structure and rarity alone.
+ * summary depends on structure and the length of words alone.
  */
 function marks(words: string, characters: string): (sentence: string) => boolean {
   const word = new RegExp(`(?<![\\p{L}\\p{N}])(?:${words})(?![\\p{L}\\p{N}])`, "iu");
@@ -119,12 +119,6 @@ export const isReason = marks(
 const isResult = marks(
   "added|fix(?:ed|es)?|removed?|updated|created|changed|replaced|renamed|moved|implemented|switched|works?|working|pass(?:es|ed|ing)?|fail(?:s|ed)?|found|now|done|so far|hinzugefügt|behoben|entfernt|erstellt|geändert|funktioniert|fertig|añadido|corregido|creado|ajouté|corrigé|créé|corrigido|removido|criado|готово",
   "已|完成|修复|通过|失败|发现|添加了|しました|완료|했습니다|됩니다|통과|실패|수정|추가",
-);
-
-/** Returns whether a sentence announces the next step. */
-export const isPlan = marks(
-  "next(?: step| up)?|remaining|still (?:need|have) to|not yet|open|to ?do|left to do|after that|later|follow-?up|let me|now (?:let['’]s|i['’]ll|update|add|fix|check|run)|i['’]ll|i will|going to|we need to|als nächstes|danach|offen|noch nicht|werde|siguiente|falta|ahora|ensuite|próximo|agora|далее|теперь|осталось",
-  "下一步|接下来|还需要|现在|次に|これから|다음|이제|남은",
 );
 
 /** Sentences that only announce that the agent will look at something. */

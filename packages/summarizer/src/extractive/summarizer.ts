@@ -29,7 +29,6 @@ import {
   type SessionRecord,
   sessionReader,
   share,
-  WROTE,
 } from "./session.ts";
 import { focusOn } from "./speech.ts";
 import { chunked, codeSpan, eachName, fitting, quote, wholeCodePoints } from "./text.ts";
@@ -58,7 +57,7 @@ const MESSAGE_OVERHEAD = 100;
 
 /**
  * Summarizes without a model: the same sections as a model's, written from the messages themselves. Texts of people and
- * the agent are quoted, shortened to the clauses with the rarest words; the record of the work comes from calls and
+ * the agent are quoted, shortened to the clauses with the longest words; the record of the work comes from calls and
  * their results. The same request always gives the same bytes. It needs no network, costs nothing, and takes time in
  * proportion to the messages.
  *
@@ -159,7 +158,7 @@ const SHORTEST_REST = 200;
  * `rest` is extra room for the goal, in characters.
  */
 function writeParts(facts: Facts, sections: readonly Section[], room: number, rest: number): string {
-  const fitter = createLineFitter(facts.record.rarity);
+  const fitter = createLineFitter();
   const wanted = new Set(sections.flatMap((section) => section.parts));
   const written = new Map<Part, readonly string[]>();
   const free = Math.max(0, room - render(sections, written).length);
@@ -278,9 +277,6 @@ function noteLines({ previous, branches }: Facts, room: number): Line[] {
 
 const HANDLES = 8;
 
-/** Maximum number of addresses among the handles: they are long, and rarely written again. */
-const ADDRESSES = 2;
-const isAddress = (handle: string) => handle.startsWith("http");
 /** First part of a UUID, as people and agents write it for short. */
 const SHORT_ID = /^[0-9a-f]{8}$/;
 const LONGEST_HANDLE = 160;
@@ -302,8 +298,7 @@ function handleLines({ record, previous, focus }: Facts, told: string): Line[] {
   for (const [handle] of ranked) {
     const whole = SHORT_ID.test(handle) ? ranked.find(([each]) => each.startsWith(`${handle}-`)) : undefined;
     const [each] = whole ?? [handle];
-    const isFull = isAddress(each) && shown.filter(isAddress).length >= ADDRESSES;
-    if (shown.length < HANDLES && !shown.includes(each) && !isFull) shown.push(each);
+    if (shown.length < HANDLES && !shown.includes(each)) shown.push(each);
   }
   const chosen = shown.map((handle) => quote(known.get(handle)!.text, LONGEST_HANDLE));
   const { wholeOutput } = record;
@@ -454,20 +449,11 @@ const LEAST_WORTH = 0.8;
 
 /**
  * Returns the value of a name: its likelihood of being written again. The weights were measured on 16 recorded
- * sessions, and rounded. Recency counts most, then the writers. Flags and hosts that the agent typed get more, because
- * no file has them.
+ * sessions, and rounded. Recency counts most.
  */
-function worthOfName({ messages, wrote }: NameUse, newness: number): number {
-  if (wrote === WROTE.output) return 0;
+function worthOfName({ messages }: NameUse, newness: number): number {
   if (messages === 1 && newness <= NEW) return 0;
-  const isSaid = (wrote & (WROTE.user | WROTE.agent)) !== 0;
-  return (
-    (0.5 + Math.log1p(messages)) *
-    (0.2 + newness) *
-    ((wrote & WROTE.user) !== 0 ? 1.8 : 1) *
-    ((wrote & WROTE.output) !== 0 ? 1.4 : 1) *
-    (isSaid ? 1 : 0.6)
-  );
+  return (0.7 + 1.4 * Math.log1p(messages)) * (0.2 + newness);
 }
 
 /** A name that was written once counts only if more than this share of the messages is before it. */

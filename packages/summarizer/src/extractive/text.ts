@@ -152,43 +152,6 @@ const WORDS =
 const RUN_TOGETHER = /^[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/;
 const stem = (word: string) => word.toLowerCase().replace(/(?:ing|ed|es|s)$/, "");
 
-/** Degree to which a term distinguishes one text from the others: higher for a term in fewer messages. */
-export type Rarity = ReturnType<typeof createRarity>;
-
-/** Maximum number of counted characters of a message: a long one usually has its rare terms at the beginning too. */
-const COUNTED = 4_000;
-
-/** Maximum number of stored terms; beyond it, terms of a single message are dropped: they stay rare. */
-const REMEMBERED = 100_000;
-
-export function createRarity() {
-  const counts = new Map<string, { messages: number; last: number }>();
-  let messages = 0;
-  return {
-    /** Counts the terms of one message. */
-    read(text: string): void {
-      messages++;
-      if (counts.size > REMEMBERED) {
-        for (const [term, count] of counts) if (count.messages === 1) counts.delete(term);
-      }
-      eachTerm(text.slice(0, COUNTED), (term) => {
-        const count = counts.get(term);
-        if (count === undefined) counts.set(term, { messages: 1, last: messages });
-        else if (count.last !== messages) {
-          count.messages++;
-          count.last = messages;
-        }
-      });
-    },
-    /** Returns the rarity: 0 for a term in every message, about 7 for one in a thousand. */
-    of: (term: string): number =>
-      term.length < 2 ? 0 : Math.max(0, Math.log((messages + 1) / (1 + (counts.get(term)?.messages ?? 0)))),
-  };
-}
-
-/** Returns the value of a term: its rarity, or less when the summary already has it. */
-export type Weigh = (term: string) => number;
-
 /** Maximum length of a run of words that is kept or left out as one piece. */
 const LONGEST_PIECE = 70;
 const SHORTEST_PIECE = 14;
@@ -206,16 +169,16 @@ const ELLIPSIS = " … ";
 
 /**
  * Returns the most informative pieces of a text, in their order and with their words, with an ellipsis for each
- * omission: at most `room` characters. A piece ends at the end of a sentence or a clause, or before a word like "and".
+ * omission: at most `room` characters. Known terms do not count. A piece ends at the end of a sentence or a clause, or before a word like "and".
  */
-export function gistOf(text: string, room: number, weigh: Weigh): string {
+export function gistOf(text: string, room: number, known: ReadonlySet<string>): string {
   if (text.length <= room) return text;
   const pieces = piecesOf(text.slice(0, LONGEST_TEXT));
   const taken = new Set<Piece>();
-  const told = new Set<string>();
+  const told = new Set(known);
   let left = room - 1;
   for (;;) {
-    const best = bestPiece(pieces, taken, told, left, weigh);
+    const best = bestPiece(pieces, taken, told, left);
     if (best === undefined) break;
     for (const piece of best) {
       taken.add(piece);
@@ -245,7 +208,6 @@ function bestPiece(
   taken: ReadonlySet<Piece>,
   told: ReadonlySet<string>,
   room: number,
-  weigh: Weigh,
 ): Piece[] | undefined {
   let best: { pieces: Piece[]; worth: number } | undefined;
   for (const [index, piece] of pieces.entries()) {
@@ -255,10 +217,11 @@ function bestPiece(
     const length = together.reduce((sum, { start, end }) => sum + end - start + GAP, 0);
     if (length - GAP > room) continue;
     let sum = 0;
-    for (const { terms } of together) for (const term of terms) if (!told.has(term)) sum += weigh(term);
-    // Of two pieces with the same value, the earlier one is preferred.
+    for (const { terms } of together)
+      for (const term of terms) if (!told.has(term)) sum += Math.log(term.length + 1);
+    // Of two pieces with the same value, the earlier one is preferred: pieces of known words are taken in order.
     const worth = (sum / length) * (1.2 - (0.2 * index) / pieces.length);
-    if (worth > (best?.worth ?? 0)) best = { pieces: together, worth };
+    if (worth > (best?.worth ?? -1)) best = { pieces: together, worth };
   }
   return best?.pieces;
 }

@@ -20,7 +20,6 @@ export const beginTurn = (request: string | undefined, at: number) => ({
    * last.
    */
   runs: new Map<string, { failed: boolean; subject: string | undefined }>(),
-  calls: 0,
   /** Newest prose of the agent, the number of calls with a result since then, and the subject of their newest commit. */
   lastText: "",
   callsSince: 0,
@@ -30,20 +29,6 @@ export const beginTurn = (request: string | undefined, at: number) => ({
   /** True when the agent's last message has no call: its work was complete. */
   finished: false,
 });
-
-/** Returns the weight of a turn in a summary. */
-export function turnWeight(turn: Turn): number {
-  let edits = 0;
-  for (const count of turn.changes.values()) edits += count;
-  return Math.log1p(2 * edits + turn.runs.size + 0.2 * turn.calls) + (turn.request === undefined ? 0 : 0.5);
-}
-
-/** Returns `most` turns: a quarter of them are the newest, the others those with the largest weight before. */
-export function heaviestTurns(turns: readonly Turn[], most: number): Turn[] {
-  const newest = turns.slice(-most / 4);
-  const older = turns.slice(0, -newest.length).sort((a, b) => turnWeight(b) - turnWeight(a));
-  return [...older.slice(0, most - newest.length).sort((a, b) => a.at - b.at), ...newest];
-}
 
 /** Returns the newest run that shows whether the work is correct: not one whose failure was settled later. */
 function checkOf({ runs }: Turn): [string, { failed: boolean }] | undefined {
