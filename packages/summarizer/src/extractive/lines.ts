@@ -30,7 +30,6 @@ export const LABELS = {
   taskDoing: "Task under way: ",
   taskDone: "Task done: ",
   taskOpen: "Task open: ",
-  notTicked: "Not ticked: ",
   handles: "Handles: ",
   changed: "Also changed: ",
   used: "Also used: ",
@@ -94,8 +93,7 @@ export function parseSummaries(texts: readonly string[]): PreviousSummary {
 function readOwnLine(line: string, heading: string, summary: PreviousSummary): boolean {
   const { lines } = summary;
   if (line.startsWith(LABELS.called) || line.startsWith(LABELS.taskDoing)) lines.inProgress.push(line);
-  else if (OWN_STEP.test(line) || line.startsWith(LABELS.taskOpen) || line.startsWith(LABELS.notTicked))
-    lines.nextSteps.push(line);
+  else if (OWN_STEP.test(line) || line.startsWith(LABELS.taskOpen)) lines.nextSteps.push(line);
   else if (/^early progress$/i.test(heading) && UNFINISHED.test(line)) lines.inProgress.push(line);
   else if (/^early progress$/i.test(heading) && FAILURE.test(line)) lines.blocked.push(line);
   else return readFactLine(line, summary);
@@ -390,7 +388,6 @@ export function createLineFitter() {
         chosen.push(line);
       }
       // Lines with a higher priority are cut first, while the summary still lacks most terms.
-      chosen.sort((a, b) => b.priority - a.priority);
       const leasts = chosen.map(({ text }) => leastOf(text, room) + MARK);
       let left = room;
       const fitted = chosen.map((line, index) => {
@@ -405,7 +402,6 @@ export function createLineFitter() {
         return { ...line, text };
       });
       return fitted
-        .filter(({ text }) => text.length > 0)
         .sort((a, b) => a.order - b.order || b.priority - a.priority)
         .map(({ text }) => `- ${text}`);
     },
@@ -428,7 +424,6 @@ const quotedParts = (line: string) => line.match(/`[^`]*`|"[^"]*"|[^`"]+|[`"]/g)
 /** Returns a line whose quotations were cut so that it has at most `most` characters. */
 function cutQuotations(line: string, most: number, known: ReadonlySet<string>): string {
   if (line.length <= most) return line;
-  if (most < SHORTEST) return "";
   const parts = quotedParts(line);
   const quotations = parts.filter(isQuotation);
   const fixed = line.length - quotations.reduce((sum, { length }) => sum + length, 0);

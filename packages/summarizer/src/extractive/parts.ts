@@ -387,7 +387,7 @@ function blockedLines(facts: Facts, _room: number, told: string): Line[] {
     if (failure !== undefined && isCurrent(last))
       add(`Changing ${codeSpan(path, 160)} failed: ${codeSpan(failure, LONGEST_ERROR)}`, last, 2);
   }
-  return lines.sort((a, b) => b.priority - a.priority).slice(0, 50);
+  return lines;
 }
 
 /**
@@ -402,8 +402,7 @@ function isResolved(text: string, { commands, files }: SessionRecord): boolean {
   }
   if (!text.startsWith("Changing ")) return false;
   return [...files.values()].some(
-    ({ path, edits, last, failure }) =>
-      edits > 0 && last >= 0 && failure === undefined && text.includes(path),
+    ({ path, edits, failure }) => edits > 0 && failure === undefined && text.includes(path),
   );
 }
 
@@ -424,7 +423,7 @@ function withOutcome(text: string, { commands, turns }: SessionRecord): string[]
   return [`${text.replace(opening, () => `\`${span}\` had failed`)}; ${outcome}`];
 }
 
-/** Returns next steps: the open tasks and unticked boxes, the place of the agent, or its closing question. */
+/** Returns next steps: the open tasks, the place of the agent, or its closing question. */
 function nextStepLines(facts: Facts): Line[] {
   const { record, previous } = facts;
   const lines: Line[] = [];
@@ -448,9 +447,6 @@ function nextStepLines(facts: Facts): Line[] {
   }
   for (const [index, item] of open.entries())
     add(`${LABELS.taskOpen}${quote(item.text, LONGEST_STEP)}`, 5 - index / 100);
-  const unticked = [...lastText.matchAll(/^\s*[-*]\s+\[ \]\s+(.{1,400})$/gm)].slice(0, 10);
-  for (const [index, match] of unticked.entries())
-    add(`${LABELS.notTicked}${quote(match[1]!, LONGEST_STEP)}`, 4 - index / 100);
   if (lastTurn?.finished) {
     const question = said.findLast((sentence) => /[?？]$/.test(sentence));
     add(

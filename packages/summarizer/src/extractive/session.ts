@@ -95,15 +95,11 @@ const KEPT_SAYINGS = 300;
 const KEPT_WORKS = 2_000;
 const KEPT_NAMES = 20_000;
 const KEPT_HANDLES = 1_000;
-const KEPT_SUMMARIES = 20;
 const KEPT_TEXT = 8_000;
 const KEPT_IN_TURN = 50;
 const KEPT_CALLS = 6;
 const SHORTEST_PASTE = 24;
 const KEPT_PRINTED = 1_000_000;
-
-/** Maximum number of calls without a result that are kept. */
-const OPEN_CALLS = 1_000;
 
 /** Maximum number of characters of a text that are searched for names. */
 const SEARCHED = 64_000;
@@ -233,7 +229,6 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     for (const call of asked) {
       const nested = callsWithin(call);
       const descriptions = nested.map(describeCall);
-      if (calls.size >= OPEN_CALLS) calls.delete(calls.keys().next().value!);
       calls.set(
         call.id,
         descriptions.map((description) => ({ description, latest: addCall(description) })),
@@ -256,7 +251,6 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
       record.documents.add(path);
     const asked = calls.get(message.toolCallId) ?? [];
     calls.delete(message.toolCallId);
-    currentTurn().finished = false;
     const isRefused = message.isError === true && NEVER_RUN.test(output.slice(0, 300));
     for (const { description, latest } of asked) {
       if (isRefused) {
@@ -309,8 +303,7 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
         const file = touchFile(record, path, at);
         changeFile(file, call, outcome);
         if (call.purpose === "read" || outcome.failed || isTemporary(path)) continue;
-        if (turn.changes.size < KEPT_IN_TURN || turn.changes.has(path))
-          turn.changes.set(path, (turn.changes.get(path) ?? 0) + 1);
+        turn.changes.set(path, (turn.changes.get(path) ?? 0) + 1);
         lastChanged = { path, at };
       }
     }
@@ -379,8 +372,8 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     else if (message.role === "assistant") readAssistant(message);
     else if (message.role === "toolResult") readResult(message);
     else if (message.role === "bashExecution") readBashExecution(message);
-    else if (message.role === "compactionSummary") keepNewest(record.summaries, messageText(message));
-    else if (message.role === "branchSummary") keepNewest(record.branchSummaries, messageText(message));
+    else if (message.role === "compactionSummary") record.summaries.push(messageText(message));
+    else if (message.role === "branchSummary") record.branchSummaries.push(messageText(message));
     record.messageCount++;
   };
 }
@@ -389,11 +382,6 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
 interface OpenCall {
   description: CallDescription;
   latest: LatestCall;
-}
-
-function keepNewest(summaries: string[], text: string): void {
-  summaries.push(text);
-  if (summaries.length > KEPT_SUMMARIES) summaries.shift();
 }
 
 /** Returns the file at a path, moved to the end, so that the last touched file is last. */

@@ -417,7 +417,7 @@ function nameLines(facts: Facts, told: string, room: number): Line[] {
   for (const [name, use] of record.names) {
     const newness = newnessOf(use.last, facts);
     const said = worthOfName(use, newness) + (focus(name) ? FOCUS : 0);
-    if (said > 0) worth.set(name, (worth.get(name) ?? 0) + said);
+    worth.set(name, (worth.get(name) ?? 0) + said);
   }
   const each = ([name, value]: [string, number]) => value / (name.length + 20);
   const ranked = [...worth]

@@ -43,7 +43,7 @@ export function describeCall(call: ToolCallBlock): CallDescription {
   const tool = typeof call.name === "string" ? call.name : "";
   const name = tool.toLowerCase();
   const paths = PATH_FIELDS.flatMap((key) => pathOf(values[key]));
-  const purpose = purposeByName(name, values);
+  const purpose = purposeByName(name);
   const changes = purpose === "edit" || purpose === "write";
   const label = `${tool} ${changes && paths.length > 0 ? paths.join(" ") : shortArguments(values)}`.trim();
   const plan = planOf(values);
@@ -108,9 +108,8 @@ function shortArguments(values: Record<string, unknown>): string {
     .join(" ");
 }
 
-function purposeByName(name: string, values: Record<string, unknown>): CallPurpose {
-  if (/edit|replace|patch|update|insert|modify/.test(name) || "old_string" in values || "oldText" in values)
-    return "edit";
+function purposeByName(name: string): CallPurpose {
+  if (/edit|replace|patch|update|insert|modify/.test(name)) return "edit";
   if (/write|create|save/.test(name)) return "write";
   if (/read|view|open|cat|grep|glob|find|search|list|^ls$|fetch/.test(name)) return "read";
   return "other";
@@ -119,7 +118,7 @@ function purposeByName(name: string, values: Record<string, unknown>): CallPurpo
 /** Returns whether the label of a call is a command that may be typed again, and not a tool's name with arguments. */
 export function isRepeatableRun(label: string): boolean {
   const name = label.split(" ", 1)[0]!.toLowerCase();
-  if (!/^[a-z./]/.test(label) || name.includes("__") || purposeByName(name, {}) !== "other") return false;
+  if (!/^[a-z./]/.test(label) || name.includes("__") || purposeByName(name) !== "other") return false;
   const { reads, once } = readCommand(label);
   return !reads && !once;
 }

@@ -1,4 +1,4 @@
-import { completes, isProbe, isTidy } from "./commands.ts";
+import { isProbe, isTidy } from "./commands.ts";
 import { basename, codeSpan, quote } from "./text.ts";
 
 /** One request and the work on it. */
@@ -30,14 +30,9 @@ export const beginTurn = (request: string | undefined, at: number) => ({
   finished: false,
 });
 
-/** Returns the newest run that shows whether the work is correct: not one whose failure was settled later. */
+/** Returns the newest run that shows whether the work is correct, else the newest one that does more than tidy. */
 function checkOf({ runs }: Turn): [string, { failed: boolean }] | undefined {
-  const all = [...runs];
-  const told = all.filter(
-    ([key, { failed }], at) =>
-      (failed || !isTidy(key)) &&
-      !(failed && all.slice(at + 1).some(([later, run]) => !run.failed && completes(later, key))),
-  );
+  const told = [...runs].filter(([key, { failed }]) => failed || !isTidy(key));
   return told.findLast(([key]) => !isProbe(key)) ?? told.at(-1);
 }
 
