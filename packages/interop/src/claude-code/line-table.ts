@@ -1,4 +1,4 @@
-import { type ByteView, forEachLine, skipSpace } from "@espalier/jsonl-stream";
+import { type ByteView, forEachLine } from "@espalier/jsonl-stream";
 import { isRecord, ROOT } from "@espalier/session-tree";
 import { LINE_ISSUES, readSourceLine } from "../import/draft.ts";
 import type { ImportIssueKind, ImportIssues } from "../import/issue.ts";
@@ -226,7 +226,6 @@ export function readLineTable(view: ByteView, area: ScratchArea, issues: ImportI
   };
 
   forEachLine(view, (block, start, end, from, lineNumber, terminated) => {
-    if (skipSpace(block, start, end) === end) return;
     // A byte order mark precedes the content and is not part of it.
     const offset = from === 0 && start > 0 ? start : from;
     const scanned = scanLine(block, start, end);

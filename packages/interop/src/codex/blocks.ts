@@ -13,18 +13,15 @@ import { itemText, type RolloutLine, textOf } from "./rollout.ts";
 
 type Fields = Record<string, unknown>;
 
-/** Place and provider of the item that is being read. */
+/** Provider and issues of the line that is being read. */
 export interface Reading {
-  /** Name of the line in issues. */
-  place: string;
   provider: string;
   issues: FormatIssues;
 }
 
 /** Reads the content of a message; returns a string when it is only text. */
-export function readSaid(content: unknown, { place, provider, issues }: Reading): UserContent {
-  if (typeof content === "string") return content;
-  const blocks = readItemContent(content ?? [], place, issues, provider);
+export function readSaid(content: unknown, { provider, issues }: Reading): UserContent {
+  const blocks = readItemContent(content ?? [], "", issues, provider);
   const [only] = blocks;
   if (blocks.length === 1 && only?.type === "text" && Object.keys(only).length === 2) return only.text;
   return blocks as UserContent;
@@ -34,18 +31,18 @@ export function readSaid(content: unknown, { place, provider, issues }: Reading)
  * Reads a tool call. A call of a tool that the provider runs is stored unchanged: no other provider can read it, and it
  * has no result.
  */
-export function readCall(item: Fields, { place, provider, issues }: Reading): ContentBlock {
-  const call = readItemCall(item, place, issues);
+export function readCall(item: Fields, { provider, issues }: Reading): ContentBlock {
+  const call = readItemCall(item, "", issues);
   if (call) return call;
   const { type, call_id, arguments: given, action } = item;
   const id = call_id ?? (type === "local_shell_call" ? item["id"] : undefined);
   if (typeof id === "string" && type === "local_shell_call")
     return { type: "toolCall", id, name: "local_shell", arguments: isRecord(action) ? action : {} };
   if (typeof id === "string" && type === "tool_search_call") {
-    const input = isRecord(given) ? given : readArguments(given, place, issues);
+    const input = isRecord(given) ? given : readArguments(given, "", issues);
     return { type: "toolCall", id, name: "tool_search", arguments: input };
   }
-  return issues.opaque("openai-responses", item, place, provider);
+  return issues.opaque("openai-responses", item, "", provider);
 }
 
 /** Returns the entry for the result of a tool call. */
@@ -69,8 +66,7 @@ export function resultBody(item: Fields, toolName: string, timestamp: number, re
   };
 }
 
-const isPart = (part: unknown): boolean =>
-  isRecord(part) && typeof part["type"] === "string" && /^(input|output)_/.test(part["type"]);
+const isPart = (part: unknown): boolean => isRecord(part) && /^(input|output)_/.test(String(part["type"]));
 
 /** Items of one answer, collected until another item follows. */
 export class OpenAnswer {
@@ -238,18 +234,9 @@ export function readCompacted({ message, replacement_history: history }: Fields)
   const records = history.filter(isRecord);
   return {
     summary,
-    items: records.filter((item) => !isOpaqueItem(item) && !isSummary(item, summary)),
+    items: records.filter((item) => !isOpaqueItem(item) && itemText(item) !== summary),
     opaque: records.filter(isOpaqueItem),
   };
-}
-
-function isSummary(item: Fields, summary: string | undefined): boolean {
-  return (
-    item["type"] === "message" &&
-    item["role"] === "user" &&
-    summary !== undefined &&
-    itemText(item) === summary
-  );
 }
 
 /** A message on the path, as a compaction names it. */

@@ -107,7 +107,7 @@ function parentOf(file: RolloutFile, library: RolloutLibrary): ParentLink | unde
   const isSubAgent = isRecord(meta["source"]) && "subagent" in meta["source"];
   if (isSubAgent && typeof root === "string" && root !== threadId)
     return { sessionId: root, entryId: null, kind: "subagent" };
-  if (forkedFrom === undefined || forkedFrom === threadId) return undefined;
+  if (forkedFrom === undefined) return undefined;
   // A fork begins at the leaf after the last line of the other thread.
   const inherited = entriesOf(untilOwn(logicalLines(file, library)), library);
   let next = inherited.next();

@@ -1,5 +1,5 @@
 // Separate from importer.ts: it divides the file into lines; the importer makes entries of them.
-import { scanLines, skipSpace } from "@espalier/jsonl-stream";
+import { scanLines } from "@espalier/jsonl-stream";
 import { LINE_ISSUES, readSourceLine } from "../import/draft.ts";
 import { shortName } from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
@@ -60,7 +60,7 @@ function originalOf(
   issues: ImportIssues,
 ): RolloutFile | undefined {
   const { forkedFrom } = file;
-  if (forkedFrom === undefined || forkedFrom === file.threadId) return undefined;
+  if (forkedFrom === undefined) return undefined;
   const original = library.open(forkedFrom);
   if (original && !isForkOf(original, file, library)) return original;
   const message = `The rollout ${shortName(forkedFrom, "?")}, of which this one begins with a copy, is missing: copies keep the time of the copy, and their tokens count once more.`;
@@ -88,7 +88,6 @@ function* linesOf(
   const seeds = new LineSeeds(file.segment);
   let end = 0;
   for (const { bytes, offset, length, lineNumber, terminated } of scanLines(file.source.view)) {
-    if (skipSpace(bytes, 0, bytes.length) === bytes.length) continue;
     const { line, issue } = readSourceLine(bytes, terminated, readRolloutLine);
     if (until && isBehind(until, line, offset)) break;
     end = offset + length + 1;

@@ -39,8 +39,10 @@ export class RolloutFile {
     return idsInName(this.source.path).segment ?? this.threadId;
   }
 
+  /** Id of the thread from which this one was forked; undefined for no fork. */
   get forkedFrom(): string | undefined {
-    return textOf(this.meta["forked_from_id"]);
+    const thread = textOf(this.meta["forked_from_id"]);
+    return thread === this.threadId ? undefined : thread;
   }
 
   get base(): HistoryBase | undefined {

@@ -76,7 +76,7 @@ export class ThreadHistory {
   }
 
   get reading(): Reading {
-    return { place: String(this.#lineNumber ?? 0), provider: this.settings.provider, issues: this.#content };
+    return { provider: this.settings.provider, issues: this.#content };
   }
 
   /** Adds an issue of the line; issues of other files are reported when those files are imported. */

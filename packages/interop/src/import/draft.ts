@@ -134,7 +134,8 @@ interface SourceLine<Of> {
 }
 
 /**
- * Reads a line. If it is the beginning of a torn line with a whole line after it, reads the whole one.
+ * Reads a line. If it is the beginning of a torn line with a whole line after it, reads the whole one. A blank line has
+ * no issue.
  *
  * @param read converts a parsed value to a line of the agent; undefined for any other value
  */
@@ -146,6 +147,7 @@ export function readSourceLine<Of>(
   const parsed = parseLine(bytes);
   const salvaged = parsed.ok || !terminated ? undefined : salvageLine(bytes, '{"');
   const line = read(parsed.ok ? parsed.value : salvaged?.value);
+  if (!line && !parsed.ok && parsed.problem.kind === "blank") return { line, skipped: 0 };
   if (!line) return { line, skipped: 0, issue: terminated || parsed.ok ? "bad-line" : "torn-line" };
   return salvaged ? { line, skipped: salvaged.start, issue: "salvaged" } : { line, skipped: 0 };
 }
