@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { toAnthropic, toOpenaiChat, toOpenaiResponses } from "@espalier/interop";
+import { messageText } from "@espalier/session-tree";
 import { describe, expect, test } from "vitest";
 import {
   call,
@@ -60,7 +61,8 @@ describe("messages of Codex", () => {
       "toolResult",
       "assistant",
     ]);
-    const [, , , , first] = entries as AnyEntry[];
+    const [, , , , first, result] = entries as AnyEntry[];
+    expect(result.message.toolName).toBe("exec_command");
     expect(first.message).toMatchObject({
       content: [
         { type: "thinking", thinking: "I should" },
@@ -113,9 +115,10 @@ describe("messages of Codex", () => {
       content: [
         { type: "input_text", text: "<environment_context>here</environment_context>" },
         { type: "input_text", text: "hello" },
+        { type: "input_text", text: "you" },
       ],
       internal_chat_message_metadata_passthrough: {
-        content_item_kinds: ["environments.environment_context", "user.text"],
+        content_item_kinds: ["environments.environment_context", "user.text", "user.text"],
       },
     });
     const rollout = new Rollout({ ordinal: 0 })
@@ -140,7 +143,7 @@ describe("messages of Codex", () => {
       content: "be kind",
       display: false,
     });
-    expect((entries[4] as AnyEntry).message.content).toBe("hello");
+    expect(messageText((entries[4] as AnyEntry).message)).toBe("hello\nyou");
   });
 
   test("in old files the agent's additions are recognized by their beginning, unless an event says that the user wrote them", async () => {
@@ -275,6 +278,28 @@ describe("messages of Codex", () => {
     ]);
   });
 
+  test("messages between agents are notes, and items of the agent's setup are state", async () => {
+    const rollout = new Rollout({ ordinal: 0 })
+      .meta()
+      .items(
+        { type: "additional_tools", tools: [] },
+        { type: "agent_message", author: "reviewer", content: [{ type: "input_text", text: "look here" }] },
+        { type: "agent_message", author: "reviewer", content: [{ type: "encrypted", data: "…" }] },
+      );
+    const { entries } = await read(rollout);
+    expect(typesOf(entries).slice(1)).toEqual([
+      "codex.additional_tools",
+      "codex.agent_message",
+      "codex.agent_message",
+    ]);
+    expect(entries[2]).toMatchObject({
+      content: "look here",
+      display: true,
+      details: { author: "reviewer" },
+    });
+    expect(entries[3]).toMatchObject({ type: "custom", data: { author: "reviewer" } });
+  });
+
   test("files of the first versions have neither envelope nor times", async () => {
     const folder = scratchFolder();
     const lines = [
@@ -285,8 +310,9 @@ describe("messages of Codex", () => {
       { type: "function_call_output", call_id: "c1", output: "ok" },
       { type: "message", role: "assistant", content: [{ type: "output_text", text: "done" }] },
     ];
-    const { session } = await imported(writeRollout(lines, folder));
-    expect(session.id).toBe(THREAD);
+    const { session, report } = await imported(writeRollout(lines, folder));
+    expect(session.header).toMatchObject({ id: THREAD, timestamp: "2025-05-01T10:00:00.000Z" });
+    expect(report.issues.map(({ kind }) => kind)).toEqual(["unknown-type"]);
     expect(said(session.context.messages)).toEqual([
       "user: hello",
       "assistant: ",
@@ -335,7 +361,9 @@ describe("tokens of responses", () => {
       .items(message("assistant", "two"))
       .count(224);
     const { entries } = await read(rollout);
-    expect((entries as AnyEntry[]).filter(({ message: said }) => said?.usage)).toHaveLength(2);
+    expect((entries as AnyEntry[]).filter(({ message: said, usage }) => said?.usage ?? usage)).toHaveLength(
+      2,
+    );
   });
 
   test("are counted once in new files, which have them twice", async () => {
@@ -523,10 +551,39 @@ describe("compactions and roll-backs", () => {
     expect(said(session.context.messages)).toEqual(["user: one", "assistant: ONE"]);
   });
 
+  test("nothing of undone turns and of earlier compactions is in a compaction without a list of kept messages", async () => {
+    const rollout = start()
+      .items(message("assistant", "TWO"))
+      .event("thread_rolled_back", { num_turns: 1 })
+      .items(message("user", "three"), message("assistant", "THREE"))
+      .event("thread_rolled_back", { num_turns: 2 })
+      .items(message("user", "<environment_context>new</environment_context>"), message("user", "four"))
+      .add("compacted", { message: "The first summary" });
+    const { session } = await read(rollout);
+    expect(said(session.context.messages).slice(1)).toEqual(["user: four"]);
+    rollout.items(message("assistant", "FOUR"), message("user", "five"));
+    const again = await read(rollout.add("compacted", { message: "The second summary" }));
+    expect(said(again.session.context.messages).slice(1)).toEqual(["user: four", "user: five"]);
+  });
+
+  test("a compaction without a list keeps as many prompts as Codex, and always the newest", async () => {
+    const [long, longest] = ["x".repeat(50_000), "y".repeat(100_000)];
+    const rollout = start().items(
+      message("user", long),
+      message("assistant", "LONG"),
+      message("user", longest),
+    );
+    const { session } = await read(rollout.add("compacted", { message: "The summary" }));
+    expect(said(session.context.messages).slice(1)).toEqual([`user: ${longest}`]);
+  });
+
   test("a roll-back of more turns than exist goes to the first one, and is reported", async () => {
     const { session, report } = await read(start().event("thread_rolled_back", { num_turns: 9 }));
     expect(said(session.context.messages)).toEqual([]);
     expect(report.issues).toMatchObject([{ kind: "rollback" }]);
+    const none = new Rollout().meta().items(message("assistant", "YES"));
+    const same = await read(none.event("thread_rolled_back", { num_turns: 1 }));
+    expect(said(same.session.context.messages)).toEqual(["assistant: YES"]);
   });
 });
 
@@ -656,7 +713,8 @@ describe("threads in several files", () => {
   test("if the bytes of a base have moved, the positions of its lines are used, and this is reported", async () => {
     const { folder } = family();
     const path = join(folder, rolloutName());
-    writeFileSync(path, readFileSync(path, "utf8").replaceAll("/home/me/project", "/home/me/a/longer/path"));
+    const longer = `/home/me/a/${"longer/".repeat(200)}path`;
+    writeFileSync(path, readFileSync(path, "utf8").replaceAll("/home/me/project", longer));
     const { session, report } = await imported(join(folder, rolloutName(OTHER)));
     expect(said(session.context.messages).slice(0, 3)).toEqual(["user: one", "assistant: ONE", "user: fork"]);
     expect(report.issues).toMatchObject([{ kind: "base-mismatch" }]);
@@ -711,6 +769,29 @@ describe("threads in several files", () => {
     const orphan = await imported(writeLines(join(alone, rolloutName(OTHER)), fork.lines));
     expect(orphan.report.issues.map(({ kind }) => kind)).toContain("missing-base");
     expect(said(orphan.session.context.messages)).toEqual(said(second!.session.context.messages));
+  });
+
+  test("lines that an original got after its fork are not in the fork", async () => {
+    const folder = scratchFolder();
+    const original = new Rollout()
+      .meta()
+      .items(message("user", "one"), message("assistant", "ONE"))
+      .count(112);
+    const fork = new Rollout({ hour: 22 }).meta({ id: OTHER, forked_from_id: THREAD });
+    for (const { type, payload } of original.lines) fork.add(String(type), payload as Line);
+    fork.items(message("user", "two"), call("c2"), output("c2"), message("assistant", "TWO")).count(224);
+    writeLines(join(folder, rolloutName(OTHER)), fork.lines);
+    original
+      .items(message("user", "other"), call("c1"), output("c1"), message("assistant", "OTHER"))
+      .count(336);
+    writeRollout(original.lines, folder);
+    const store = scratchStore();
+    const [first, second] = await Promise.all(
+      (await importAll(folder, store)).map((report) => opened(store, report)),
+    );
+    const shared = second!.entries.filter(({ id }) => first!.session.tree.has(id));
+    expect(typesOf(shared)).toEqual(["codex.session_meta", "user", "assistant"]);
+    expect(second!.session.header?.parent).toMatchObject({ entryId: shared.at(-1)!.id });
   });
 
   test("a bad line of the original of an old fork is reported as a line of that file", async () => {
