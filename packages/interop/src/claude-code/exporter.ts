@@ -18,6 +18,7 @@ import {
 } from "@espalier/session-tree";
 import type { NativeFile, NativeSession, NativeTarget } from "../export/export-native.ts";
 import {
+  type CompactionItem,
   hasEncrypted,
   isCompactionItem,
   leftOutText,
@@ -264,13 +265,9 @@ class ClaudeCodeLines implements NativeFile {
   }
 
   /** The two lines of a compaction: a boundary, which names the kept lines, and a summary. */
-  *#compaction(item: PathItem & { kept: PathItem[] }): Generator<Line, void> {
+  *#compaction(item: CompactionItem): Generator<Line, void> {
     const { entry, kept } = item;
-    const {
-      summary = "",
-      tokensBefore,
-      details,
-    } = entry as { summary?: string; tokensBefore?: number; details?: unknown };
+    const { summary, tokensBefore, details } = entry;
     const id = this.#uuid(item);
     const record = isRecord(details) ? details : {};
     const {

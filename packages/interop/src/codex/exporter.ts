@@ -15,7 +15,13 @@ import {
   type Usage,
 } from "@espalier/session-tree";
 import type { NativeFile, NativeSession, NativeTarget } from "../export/export-native.ts";
-import { isCompactionItem, leftOutText, PATH_DIFFERENCES, type PathItem } from "../export/native-path.ts";
+import {
+  type CompactionItem,
+  isCompactionItem,
+  leftOutText,
+  PATH_DIFFERENCES,
+  type PathItem,
+} from "../export/native-path.ts";
 import { nativeFor } from "../formats/native.ts";
 import { openaiResponsesNative } from "../formats/openai.ts";
 import { uuidOf } from "../import/entry.ts";
@@ -208,12 +214,8 @@ class RolloutLines implements NativeFile {
   }
 
   /** Lines of a compaction. The summary and the kept items replace everything before them. */
-  *#compaction({ entry, kept }: PathItem & { kept: PathItem[] }): Generator<object, void> {
-    const {
-      summary = "",
-      details,
-      usage,
-    } = entry as { summary?: string; details?: unknown; usage?: unknown };
+  *#compaction({ entry, kept }: CompactionItem): Generator<object, void> {
+    const { summary, details, usage } = entry;
     const { issues } = this.#session;
     const record = isRecord(details) && isRecord(details[AGENT]) ? details[AGENT] : {};
     const { opaque, provider, ...fields } = record;
@@ -228,7 +230,7 @@ class RolloutLines implements NativeFile {
     if (!hasHeading && !isOpaque) issues.add("changed", "compaction", entry.id, DIFFERENCES.heading);
     const message = isOpaque ? "" : hasHeading ? summary : `${HEADING}\n${summary}`;
     const { timestamp } = entry;
-    if (isRecord(usage)) yield this.#tokens(usage as unknown as Usage, timestamp);
+    if (isRecord(usage)) yield this.#tokens(usage, timestamp);
     yield line(timestamp, "compacted", {
       message,
       replacement_history: [

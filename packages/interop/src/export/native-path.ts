@@ -442,7 +442,8 @@ function withSoundContent<Message extends ContextMessage>(message: Message): Mes
 const isOneText = ([block, ...others]: readonly unknown[]): boolean =>
   others.length === 0 && isRecord(block) && block["type"] === "text" && typeof block["text"] === "string";
 
+/** A compaction of a path. */
+export type CompactionItem = PathItem & { entry: CompactionEntry; kept: PathItem[] };
+
 /** Returns whether an item is a compaction. */
-export const isCompactionItem = (
-  item: PathItem,
-): item is PathItem & { entry: CompactionEntry; kept: PathItem[] } => item.kept !== undefined;
+export const isCompactionItem = (item: PathItem): item is CompactionItem => item.kept !== undefined;

@@ -1,6 +1,5 @@
 import { type ByteView, parseLine, scanLines } from "@espalier/jsonl-stream";
 import {
-  compaction,
   contextEdit,
   type Entry,
   FORMAT_VERSION,
@@ -21,7 +20,13 @@ import {
   type UpgradeMemory,
 } from "@espalier/session-tree";
 import type { NativeFile, NativeSession, NativeTarget } from "../export/export-native.ts";
-import { hasEncrypted, isCompactionItem, PATH_DIFFERENCES, type PathItem } from "../export/native-path.ts";
+import {
+  type CompactionItem,
+  hasEncrypted,
+  isCompactionItem,
+  PATH_DIFFERENCES,
+  type PathItem,
+} from "../export/native-path.ts";
 import {
   countRows,
   firstLines,
@@ -114,11 +119,11 @@ function* copiedLines(
     for (const { from, bytes, end } of outputLines(line, parts, upgrade, lineNumber)) {
       intake.take(bytes, 0, bytes.length, offset + from, lineNumber, terminated || end < line.length);
       if (first!.is === "blank") continue;
-      const found = intake.issues.length > 0 ? intake.issues.splice(0) : NOTHING;
+      const found = intake.issues.splice(0);
       for (const issue of found) tell(issue);
       // An upgraded line was already read for the upgrade.
       const isCopy = bytes.buffer === line.buffer;
-      const isTold = found.some((issue) => issue.line === lineNumber && KINDS.get(issue.kind) === UNREADABLE);
+      const isTold = found.some(({ kind }) => KINDS.get(kind) === UNREADABLE);
       // The intake reads only the beginning of a line.
       if (isCopy && !isTold && first!.is === "corrupt" && parts.length === 1)
         issues.add(UNREADABLE, lineNumber, `${first!.message}. Its place in the tree is kept.`);
@@ -143,8 +148,6 @@ function upgradedLines(view: ByteView, upgrade: LineUpgrade | false): LineSource
     },
   };
 }
-
-const NOTHING: readonly SessionIssue[] = [];
 
 /** A part of a line that becomes a separate line: `[from, end)` of the original. */
 interface OutputLine {
@@ -332,10 +335,9 @@ class PiEntries implements NativeFile {
   }
 
   /** A compaction whose first kept entry is the first one from which on the file has only kept entries. */
-  #compaction({ entry, kept, position }: PathItem & { kept: PathItem[] }): Entry | undefined {
-    if (!compaction.is(entry)) return undefined;
+  #compaction({ entry, kept }: CompactionItem): Entry {
     const { items } = this.#session;
-    const at = items.findIndex((item) => item.position === position && item.entry === entry);
+    const at = items.findIndex((item) => item.entry === entry);
     const stays = new Set(kept);
     const hidden = items.findLastIndex(
       (item, index) =>
