@@ -90,8 +90,7 @@ function readResult(block: Fields, path: string, builder: ConversationBuilder): 
 }
 
 function readPrompt(system: unknown, path: string, { issues }: ConversationBuilder): string {
-  if (system === undefined || typeof system === "string") return system ?? "";
-  const blocks = readContent(system, path, issues, ({ type, text, ...rest }, place) => {
+  const blocks = readContent(system ?? [], path, issues, ({ type, text, ...rest }, place) => {
     issues.dropped(droppedFields(rest), place);
     if (type === "text" && typeof text === "string") return text === "" ? [] : [{ type, text }];
     return issues.misshapen("system", place, "A block of the system prompt is not a text.");

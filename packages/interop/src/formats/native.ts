@@ -68,10 +68,10 @@ export function withNative<Block extends object>(
 }
 
 /** Returns whether a block is a refusal of OpenAI: a text, not blank, with type `refusal` in its native fields. */
-export const refusesIn = (blocks: readonly unknown[], format: FormatName): boolean =>
+export const refusesIn = (blocks: readonly ContentBlock[], format: FormatName): boolean =>
   blocks.some((block) => {
-    if (!isRecord(block) || nativeFor(block, format)?.value["type"] !== "refusal") return false;
-    return typeof block["text"] === "string" && !isBlank(block["text"]);
+    if (block.type !== "text" || nativeFor(block, format)?.value["type"] !== "refusal") return false;
+    return typeof block.text === "string" && !isBlank(block.text);
   });
 
 /** Returns the native fields of a block or a message for this format; undefined for invalid values of a file. */
@@ -145,8 +145,7 @@ export function nativeFormat<Request>(
           message?.role === "assistant" &&
           message.provider === model?.provider &&
           message.stopReason === "error" &&
-          Array.isArray(message.content) &&
-          refusesIn(message.content, format);
+          refusesIn(contentBlocks(message), format);
         return isTakenBack ? { ...message, stopReason: "stop" } : message;
       });
       const paired = ties ? withoutSingles(messages, model, format, writing) : messages;

@@ -429,8 +429,7 @@ function unreadFields(fields: Fields): string[] {
 
 /** Reads an image at an address, as {@link imageAt} does. `detail` is stored unless it is `auto`, the default. */
 function readImage(url: string, format: FormatName, { detail, ...rest }: Fields): ContentBlock | undefined {
-  const isUsual = detail === undefined || detail === null || detail === "auto";
-  return imageAt(url, format, isUsual ? rest : { detail, ...rest });
+  return imageAt(url, format, (detail ?? "auto") === "auto" ? rest : { detail, ...rest });
 }
 
 /**
