@@ -112,6 +112,14 @@ describe.each(Object.entries(sdks))("%s", (_name, goOn) => {
       ["c1.txt"],
     ],
     [
+      "of the second of two calls whose ids differ in a number",
+      [
+        answer(call("call_1"), call("call_2"), asks("call_1"), asks("call_2")),
+        tool(says("call_1", false), says("call_2", true)),
+      ],
+      ["call_2.txt"],
+    ],
+    [
       "beside a call that has its result",
       [answer(call("c1"), call("c2"), asks("c2")), tool(gave("c1")), tool(says("c2", true))],
       ["c2.txt"],

@@ -125,6 +125,18 @@ describe("a conversation of the AI SDK", () => {
     ]);
   });
 
+  it("reads an image that is a file, also as an object that names its kind", () => {
+    const url = "https://example.com/a.png";
+    const forms = [PNG, { type: "data", data: PNG }, url, { type: "url", url }];
+    const content = forms.map((data) => ({ type: "file", mediaType: "image/png", data }));
+    const { messages, issues } = fromAiSdk([{ role: "user", content }]);
+    const image = { type: "image", mimeType: "image/png", data: PNG };
+    expect(messages).toMatchObject([
+      { content: [image, image, { type: "imageUrl", url }, { type: "imageUrl", url }] },
+    ]);
+    expect(issues).toEqual([]);
+  });
+
   it("keeps an image at an address that only the SDK can read, and sends no other provider its address", () => {
     const content = ["file:///a.png", "gs://bucket/a.png", "data:image/svg+xml,<svg/>"].map((image) => ({
       type: "image",
