@@ -1,8 +1,10 @@
 import { slidingWindowState } from "@espalier/compaction/policies";
 import { type CreateOptions, createSession, openSession, type Session } from "@espalier/engine";
 import { compaction, memoryStore } from "@espalier/session-tree";
+import { failingAnswer, hangingAnswer, scriptedSummarizer } from "@espalier/summarizer/testing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { billed } from "./build-session.ts";
 import { type HeldSummarizer, heldSummarizer, newFile, say, settled, stage, until } from "./policy-stage.ts";
 
 const compactionsOf = (session: Session) => session.getBranch().filter((entry) => compaction.is(entry));
@@ -93,6 +95,25 @@ describe("one run at a time", () => {
     expect(summarizer.requests).toHaveLength(2);
     expect(compactionsOf(session)).toHaveLength(0);
     await session.close();
+  });
+
+  test("a failed run that was billed is not repeated before the next message", async () => {
+    const failing = failingAnswer("unauthorized", billed(10));
+    const summarizer = scriptedSummarizer((_, n) => (n > 2 ? hangingAnswer() : failing));
+    const session = await stage({
+      policy: "sliding-window",
+      policySettings: tight,
+      summarizer,
+      fallback: false,
+    });
+    await say(session, 6);
+    await until(() => !session.isConsolidating || summarizer.requests.length > 1);
+    expect(session.getEntries().at(-1)).toMatchObject({ type: "usage", usage: { input: 10 } });
+    expect(summarizer.requests).toHaveLength(1);
+    await say(session, 1, 6);
+    await until(() => summarizer.requests.length > 1);
+    await session.close();
+    expect(summarizer.requests).toHaveLength(2);
   });
 
   test("during a run the conversation continues, and a request has at most contextSize messages", async () => {
