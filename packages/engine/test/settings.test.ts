@@ -241,6 +241,13 @@ describe("a settings file", () => {
     expect(message).toContain(told);
   });
 
+  it("that is broken is not quoted, because it can have a key of any form", async () => {
+    user('{ "anthropicApiKey": pear-4711, }');
+    const { message } = await problem();
+    expect(message).toContain("cannot be read");
+    expect(message).not.toMatch(/pear|4711|Key/);
+  });
+
   it("cannot have the same key in both spellings", async () => {
     user({ keepLast: 5, keep_last: 6 });
     expect((await problem()).message).toContain("keepLast is in it twice");

@@ -70,7 +70,7 @@ async function parsed(place: Place): Promise<Table> {
 }
 
 async function tableIn({ file }: Place): Promise<unknown> {
-  const text = textIn(file).replace(/^\uFEFF/, "");
+  const text = textIn(file);
   return file.endsWith(".json") ? JSON.parse(text) : (await import("smol-toml")).parse(text);
 }
 
