@@ -87,12 +87,11 @@ const SHORTEST_QUOTE = 12;
 
 /**
  * Checks the probes that a model wrote about one part of a history: each quotation must be in it, character by
- * character. A repeated question, and any above three of a category, are left out without being counted.
+ * character. A repeated question is left out without being counted.
  */
 export function checkProbes(written: unknown, messages: readonly ReadMessage[], part: number): CheckedProbes {
   const checked: CheckedProbes = { probes: [], unquoted: 0, unreadable: 0 };
   if (!Array.isArray(written)) return checked;
-  const counts = new Map<Category, number>();
   for (const one of written) {
     const { category, question, answer, quote: copied } = isRecord(one) ? one : {};
     // The model saw the record escaped, so that quotations are escaped too.
@@ -107,10 +106,7 @@ export function checkProbes(written: unknown, messages: readonly ReadMessage[], 
       continue;
     }
     const isAsked = checked.probes.some((probe) => probe.question === question);
-    const number = (counts.get(known) ?? 0) + 1;
-    if (isAsked || number > EACH) continue;
-    counts.set(known, number);
-    checked.probes.push({ id: "", category: known, question, answer, quote, part });
+    if (!isAsked) checked.probes.push({ id: "", category: known, question, answer, quote, part });
   }
   return checked;
 }

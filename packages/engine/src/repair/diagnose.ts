@@ -84,14 +84,12 @@ function placed(issues: SessionIssue[], tree: Tree, log: SessionLog): SessionIss
       placedIssues.push({ ...issue, line, offset: originals?.[line - 1] ?? issue.offset });
     }
   };
-  if (issues.length > 0) {
-    forEachLine(tree.view, (_block, _start, _end, offset, lineNumber) => {
-      place(offset, lineOf);
-      lineOf = lineNumber;
-      return next < issues.length ? undefined : false;
-    });
-    place(Number.POSITIVE_INFINITY, lineOf);
-  }
+  forEachLine(tree.view, (_block, _start, _end, offset, lineNumber) => {
+    place(offset, lineOf);
+    lineOf = lineNumber;
+    return next < issues.length ? undefined : false;
+  });
+  place(Number.POSITIVE_INFINITY, lineOf);
   return placedIssues;
 }
 

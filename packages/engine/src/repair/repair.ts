@@ -21,7 +21,7 @@ import {
   Tree,
 } from "@espalier/session-tree";
 import { FileLog } from "@espalier/session-tree/node";
-import { offsetsBehind } from "../search/matching.ts";
+import { offsetsBehind, rowAt } from "../search/matching.ts";
 import { diagnoseTree } from "./diagnose.ts";
 
 /** An entry that the repaired copy changes, replaces or leaves out. */
@@ -149,10 +149,8 @@ const REFERENCES = ["firstKeptEntryId", "targetId", "fromId"] as const;
 
 /** Decides about every row of a damaged log. Changes nothing; linear in the size of the log. */
 function planRepair(tree: Tree): RepairPlan {
-  const rowsAt = new Map<number, number>();
-  for (let row = 0; row < tree.length; row++) rowsAt.set(tree.index.offset(row), row);
   const problems = new Map<number, SessionIssue>();
-  for (const issue of referenceIssues(tree)) problems.set(rowsAt.get(issue.offset)!, issue);
+  for (const issue of referenceIssues(tree)) problems.set(rowAt(tree, issue.offset), issue);
   const freshIds = freshIdsOf(tree);
   const targets = pathTargets(tree);
   const needed = neededRows(tree, targets);

@@ -275,13 +275,9 @@ export function readEntries(
   const firstRow = cursor?.row ?? (from === undefined ? -1 : tree.row(from));
   const lastRow = cursor?.to ?? (to === undefined ? places.endBelow(firstRow) : tree.row(to));
   const path = lastRow < 0 ? [] : pathRows(tree, lastRow);
-  const isAbove = firstRow < 0 || path.includes(firstRow);
-  const rows =
-    firstRow < 0
-      ? newestThatFit(tree, path, characters)
-      : isAbove
-        ? path.slice(path.indexOf(firstRow))
-        : [firstRow];
+  const at = path.indexOf(firstRow);
+  const ownRows = at < 0 ? [firstRow] : path.slice(at);
+  const rows = firstRow < 0 ? newestThatFit(tree, path, characters) : ownRows;
   const entries: OriginalEntry[] = [];
   let left = characters;
   for (const row of rows) {

@@ -207,7 +207,7 @@ async function outcome(
   try {
     return resultOf(call, await untilAborted(run(), signal));
   } catch (error) {
-    if (signal.aborted && isAbort(error, signal)) return refused(call, INTERRUPTED);
+    if (isAbort(error, signal)) return refused(call, INTERRUPTED);
     return refused(call, error instanceof Error ? error.message : String(error));
   }
 }
