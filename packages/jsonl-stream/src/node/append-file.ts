@@ -102,7 +102,6 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
     if (syncFailure !== undefined) throw syncFailure;
     try {
       await uninterruptedAsync(() => calls.fdatasync(fd));
-      if (descriptor.isOpen) tail.noteTime();
     } catch (error) {
       throw failed(error);
     }
@@ -357,17 +356,6 @@ class FileTail {
   writes(): void {
     this.#time = undefined;
     this.#wroteAt = performance.now();
-  }
-
-  /** Stores the time of the file. Call it where the cost is small compared to other work. */
-  noteTime(): void {
-    const { fd, calls } = this.#descriptor;
-    try {
-      const { size, mtimeNs } = uninterrupted(() => calls.fstatSync(fd));
-      if (Number(size) === this.end) this.#time = mtimeNs;
-    } catch {
-      // Without a known time, the next check compares the samples.
-    }
   }
 
   #isAsItWas(): boolean {

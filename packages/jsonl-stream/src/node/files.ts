@@ -115,10 +115,6 @@ export class Descriptor {
     this.calls = calls;
   }
 
-  get isOpen(): boolean {
-    return this.#open;
-  }
-
   /** Throws when the file was closed: the number of a closed descriptor can already belong to another file. */
   assertOpen(): void {
     if (!this.#open) throw new EspalierError("closed", `${this.path} was closed; open it again.`);
