@@ -333,12 +333,10 @@ function fillDraft(
 /** Bytes that are collected for one write: a call per line would cost more than its bytes. */
 const BLOCK = 1 << 18;
 
-/** Bytes of the first block. A new session is only a header. */
-const FIRST_BLOCK = 1 << 12;
-
 /** Yields the same bytes in larger pieces. Each piece is valid until the next one is requested. */
 function* inBlocks(chunks: Iterable<Uint8Array>): Generator<Uint8Array, void> {
-  let block = new Uint8Array(FIRST_BLOCK);
+  // Not filled with zeros: a new session is only a header.
+  const block = Buffer.allocUnsafeSlow(BLOCK);
   let length = 0;
   for (const chunk of chunks) {
     if (length + chunk.length > BLOCK) {
@@ -347,11 +345,6 @@ function* inBlocks(chunks: Iterable<Uint8Array>): Generator<Uint8Array, void> {
     }
     if (chunk.length > BLOCK) yield chunk;
     else {
-      if (length + chunk.length > block.length) {
-        const larger = new Uint8Array(BLOCK);
-        larger.set(block.subarray(0, length));
-        block = larger;
-      }
       block.set(chunk, length);
       length += chunk.length;
     }

@@ -79,14 +79,12 @@ export class Tree {
     return this.#view;
   }
 
-  /** Adds the new entries from a longer view of the same log. Returns the first new row. */
-  takeIn(view: ByteView): number {
-    const firstNew = this.length;
+  /** Adds the new entries from a longer view of the same log. */
+  takeIn(view: ByteView): void {
     // If reading fails here, the shorter view stays, and the next call reads the rest.
     this.#intake.takeLog(view);
     this.#view = view;
     this.#reader = new BlockReader(view);
-    return firstNew;
   }
 
   /** Returns whether an entry has this id. */
