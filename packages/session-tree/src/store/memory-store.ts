@@ -220,7 +220,7 @@ export function memoryLog(bytes: Uint8Array, ref = "memory"): SessionLog {
  * sessions no other process writes.
  */
 export class MemoryLeases {
-  readonly #held = new Map<string, { holder: LeaseHolder; released: Promise<void> }>();
+  readonly #holders = new Map<string, LeaseHolder>();
 
   /**
    * Takes the lease of the session stored under `ref`. Waits up to `waitMs` milliseconds (default 0) until its owner
@@ -229,36 +229,22 @@ export class MemoryLeases {
    */
   async take(ref: string, { waitMs = 0 }: LeaseOptions = {}): Promise<SessionLease> {
     const deadline = Date.now() + waitMs;
-    for (let held = this.#held.get(ref); held; held = this.#held.get(ref)) {
-      const left = deadline - Date.now();
-      if (left <= 0) throw busyError(ref, held.holder);
-      await waitAtMost(held.released, left);
+    for (let holder = this.#holders.get(ref); holder; holder = this.#holders.get(ref)) {
+      if (Date.now() >= deadline) throw busyError(ref, holder);
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
-    let settle: () => void = () => undefined;
-    const released = new Promise<void>((resolve) => {
-      settle = resolve;
-    });
-    const holder = { pid: 0, host: "this process", since: new Date().toISOString() };
-    const own = { holder, released };
-    this.#held.set(ref, own);
+    const own = { pid: 0, host: "this process", since: new Date().toISOString() };
+    this.#holders.set(ref, own);
     return {
       release: async () => {
-        if (this.#held.get(ref) === own) this.#held.delete(ref);
-        settle();
+        if (this.#holders.get(ref) === own) this.#holders.delete(ref);
       },
     };
   }
 }
 
-/** Waits until the lease is released, or for the given time. No timer is left that would keep the process alive. */
-async function waitAtMost(released: Promise<void>, milliseconds: number): Promise<void> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise((resolve) => {
-    timer = setTimeout(resolve, milliseconds);
-  });
-  await Promise.race([released, late]);
-  clearTimeout(timer);
-}
+/** Milliseconds between two attempts to take a lease. */
+const PAUSE_MS = 2;
 
 /** Bytes in memory that only grow. A view of them never changes. */
 export class GrowingBytes {
