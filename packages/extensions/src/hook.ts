@@ -340,7 +340,6 @@ export const badHook = (message: string) => new ExtensionError("bad-hook", messa
  */
 export function describeThrown(thrown: unknown): string {
   if (thrown instanceof Error) return thrown.message === "" ? thrown.name : thrown.message;
-  if (typeof thrown === "string") return thrown;
   if (typeof thrown === "object" && thrown !== null) return Object.prototype.toString.call(thrown);
   return String(thrown);
 }

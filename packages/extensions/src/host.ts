@@ -151,7 +151,6 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
             hookName,
             list.filter((one) => !own.has(one)),
           );
-        own.clear();
       };
       const api = { on } as ExtensionApi<Hooks, Context>;
       const outcome = await callWithin(() => setup(api), {
@@ -231,7 +230,7 @@ function checkHookSet(hooks: HookSet): void {
     if (hook.name !== name)
       throw badHook(`The hook "${hook.name}" is registered as "${name}"; use its own name.`);
     if (!isHookAlias(hook)) continue;
-    const target = Object.hasOwn(hooks, hook.of) ? hooks[hook.of] : undefined;
+    const target = hooks[hook.of];
     if (target?.mode === "notify" || target?.mode === "decide") continue;
     const problem = !target
       ? "the host lacks; add it"

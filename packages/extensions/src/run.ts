@@ -268,9 +268,7 @@ export function callWithin(call: () => unknown, limits: CallLimits): Promise<Out
 
     // Inside a promise, a synchronous error and a rejection are handled alike.
     new Promise((settle) => settle(call())).then(
-      (answer) => {
-        if (waiting) end({ kind: "answered", answer });
-      },
+      (answer) => end({ kind: "answered", answer }),
       (error) => {
         if (waiting) end({ kind: "threw", error });
         else if (!isAbort(error, signal)) onLate(error);
