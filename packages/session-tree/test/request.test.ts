@@ -548,6 +548,14 @@ describe("thinking", () => {
       messages(...answer(...between))[1]?.content.map(({ type }) => type);
     expect(types()).toEqual(["thinking", "tool_use", "thinking", "tool_use"]);
     expect(types(text("t"))).toEqual(["text", "tool_use", "tool_use"]);
+    const before = messages(user("a"), says(thinks("one"), calls("x"), text("t")))[1];
+    expect(before?.content.map(({ type }) => type)).toEqual(["thinking", "text", "tool_use"]);
+  });
+
+  it("after a block that is left out loses its position, and is left out", () => {
+    const unknown = { type: "from the future" };
+    expect(thinkingIn([user("a"), says(thinks("one"), unknown, text("b"))])).toHaveLength(1);
+    expect(thinkingIn([user("a"), says(unknown, thinks("one"), text("b"))])).toEqual([]);
   });
 
   it("is never the last block of an answer; in that case all thinking of the answer is left out", () => {

@@ -1,13 +1,13 @@
 import { isPlainObject, joinBytes, wellFormedJson } from "@espalier/jsonl-stream";
 
 /**
- * Returns the same JSON value with lone surrogates replaced by U+FFFD, in keys too; the value itself when it has none.
- * Undefined for a value that is nested too deeply for `JSON.stringify`: a line of that depth can be read, but not sent
- * in a request.
+ * Returns the same JSON value with lone surrogates replaced by U+FFFD, in keys too; nearly always the value itself when
+ * it has none. Undefined for a value that is nested too deeply for `JSON.stringify`: a line of that depth can be read,
+ * but not sent in a request.
  */
 export function wellFormed<Value>(value: Value): Value | undefined {
   if (isWellFormed(value, NEAR)) return value;
-  let json: string | undefined;
+  let json: string;
   try {
     json = JSON.stringify(value);
   } catch (error) {
@@ -15,9 +15,7 @@ export function wellFormed<Value>(value: Value): Value | undefined {
     if (!(error instanceof RangeError)) throw error;
     return undefined;
   }
-  if (json === undefined) return value;
-  const healed = wellFormedJson(json);
-  return healed === json ? value : JSON.parse(healed);
+  return JSON.parse(wellFormedJson(json));
 }
 
 /** Depth to which a value is checked without writing it. Arguments of tools are less deep. */

@@ -129,7 +129,7 @@ export function heal(
       message.provider === model.provider &&
       message.model === model.modelId;
     const blocks = answerBlocks(message, options, callId, sendsThinking);
-    appendAnswer(turns, blocks, results.get(index) ?? [], options);
+    appendAnswer(turns, blocks, results.get(index)!, options);
   }
   return turns;
 }
@@ -283,8 +283,7 @@ export function toolInput(stored: unknown): Record<string, unknown> {
 /** Tool results, matched with their calls. */
 export interface ToolPairs {
   /**
-   * Results of each answer with calls, in the order of the calls, by the index of the answer. Failed answers are not
-   * included.
+   * Results of each answer, in the order of its calls, by the index of the answer. Failed answers are not included.
    */
   results: Map<number, (ToolResultMessage | undefined)[]>;
   /**
@@ -317,7 +316,6 @@ export function pairTools(messages: readonly (ContextMessage | undefined)[]): To
     const message = messages[index];
     if (message?.role === "assistant") {
       const calls = toolCalls(message);
-      if (calls.length === 0) continue;
       const slots = isFailedAnswer(message) ? undefined : new Array<undefined>(calls.length).fill(undefined);
       if (slots) results.set(index, slots);
       for (let position = calls.length - 1; position >= 0; position--) {
@@ -426,8 +424,7 @@ export function healedImage(image: { data?: unknown; mimeType?: unknown }): User
   const declared = typeof image.mimeType === "string" ? image.mimeType.toLowerCase() : "";
   const data = padded(typeof image.data === "string" ? image.data : "");
   const mediaType = mediaTypeOf(data) ?? (declared === "image/jpg" ? "image/jpeg" : declared);
-  if (isReadable(mediaType) && data.length % 4 === 0 && isBase64(data))
-    return { type: "image", mediaType, data };
+  if (isReadable(mediaType) && isBase64(data)) return { type: "image", mediaType, data };
   return {
     type: "text",
     text: MEDIA_TYPE.test(declared) ? `[Image left out: ${declared}]` : "[Image left out]",
@@ -446,10 +443,7 @@ function isBase64(data: string): boolean {
 }
 
 /** Returns base64 with its padding, which some encoders leave out. */
-function padded(data: string): string {
-  const rest = data.endsWith("=") ? 0 : data.length % 4;
-  return rest < 2 ? data : data + "=".repeat(4 - rest);
-}
+const padded = (data: string): string => data.padEnd(Math.ceil(data.length / 4) * 4, "=");
 
 function mediaTypeOf(data: string): PictureType | undefined {
   return BEGINNINGS.find(([beginning]) => beginning.test(data))?.[1];
