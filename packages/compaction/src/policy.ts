@@ -245,7 +245,6 @@ const seen = new WeakMap<readonly Entry[], Seen>();
  */
 export function learntWindows(path: readonly Entry[]): LearntWindows {
   let { entries, learnt } = seen.get(path) ?? { entries: 0, learnt: {} };
-  if (entries > path.length) [entries, learnt] = [0, {}];
   for (; entries < path.length; entries++) learnt = windowsAfter(learnt, path[entries]!);
   seen.set(path, { entries, learnt });
   return learnt;

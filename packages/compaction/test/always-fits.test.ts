@@ -131,6 +131,14 @@ describe("any history becomes a valid request below the threshold", () => {
     expect(planned(path, {}, { isOverflow: true }).historyIds.length).toBeGreaterThan(0);
   });
 
+  test("after an overflow, a system prompt that only the upper bound finds too large does not end the session", () => {
+    const path = new PathBuilder();
+    path.say({ role: "system", content: words(5_000) });
+    for (let at = 0; at < 10; at++) path.user(words(1_000));
+    const settings = { contextWindow: 12_000, reserveTokens: 2_000 };
+    expect(planned(path, settings, { isOverflow: true }).tokensAfter).toBeLessThanOrEqual(12_000);
+  });
+
   test("a compaction that is due happens even if the context is smaller than keepRecentTokens", async () => {
     const path = new PathBuilder();
     for (let at = 0; at < 12; at++) {

@@ -233,6 +233,12 @@ describe("a rule that is cancelled or changed", () => {
       "이제 main 브랜치에 푸시해도 됩니다",
     ],
     ["不要直接推到 main 分支", "现在可以推到 main 分支了", "现在可以推到 main 分支了"],
+    ["不要删除旧的测试", "现在可以删除旧的测试了", "现在可以删除旧的测试了"],
+    [
+      "절대 오래된 테스트를 지우지 마세요",
+      "이제 오래된 테스트를 지워도 됩니다",
+      "이제 오래된 테스트를 지워도 됩니다",
+    ],
   ])("%j is ended by %j", async (old, next, text) => {
     const { session } = await plant({ turns: 0 });
     await say(session, old);
@@ -253,6 +259,7 @@ describe("a rule that is cancelled or changed", () => {
     ["no new dependencies", "keep functions short"],
     ["never push", "always run the tests before you push"],
     ["the port is 8080, not 80", "keep functions shorter than forty lines"],
+    ["不要删除旧的测试", "不要修改接口文档"],
   ])("%j is not ended by %j", async (first, second) => {
     const { session } = await plant({ turns: 0 });
     await say(session, first);
