@@ -17,8 +17,6 @@ const LEAST_NOTE = 50;
 interface CombineStep {
   /** Requests to send: one with `isLast`, else one for each group of notes. */
   requests: SummaryRequest[];
-  /** Notes that need no request because they are alone in their group; they are placed after the answers. */
-  carried: string[];
   /** True when the answer is the summary. */
   isLast: boolean;
   /** Number of characters cut out of notes that were too large. */
@@ -42,7 +40,7 @@ export function combineNotes(
   const cutCharacters = cuts.reduce((sum, { leftOut }) => sum + leftOut, 0);
   const last = combineRequest(request, texts, true, options);
   if (texts.length <= 1 || promptSize(last, estimator) <= prompt) {
-    return { requests: [last], carried: [], isLast: true, cutCharacters };
+    return { requests: [last], isLast: true, cutCharacters };
   }
   const groups: string[][] = [];
   for (const text of texts) {
@@ -51,10 +49,8 @@ export function combineNotes(
     if (group && grown && (group.length < 2 || promptSize(grown, estimator) <= prompt)) group.push(text);
     else groups.push([text]);
   }
-  const alone = groups.at(-1)?.length === 1 ? (groups.pop() ?? []) : [];
   return {
     requests: groups.map((group) => combineRequest(request, group, false, options)),
-    carried: alone,
     isLast: false,
     cutCharacters,
   };
@@ -351,7 +347,6 @@ export function promptSize(request: SummaryRequest, estimator: TokenEstimator): 
 /** Returns the longest beginning and end of a text that together take at most `tokens` after escaping. */
 export function cutToTokens(text: string, tokens: number, estimator: TokenEstimator): Cut {
   const fits = (candidate: string) => estimator.text(escapeText(candidate)) <= tokens;
-  if (fits(text)) return { text, leftOut: 0 };
   const limit = largest(text.length, (characters) => fits(cut(text, characters, "head-tail").text));
   return cut(text, limit, "head-tail");
 }

@@ -23,7 +23,6 @@ import {
   type SummaryError,
   type SummaryOmission,
   type SummaryRequest,
-  summaryError,
   toSummarizerError,
   validAnswer,
   withAttempts,
@@ -185,7 +184,7 @@ class FittingRun {
       if (step.isLast) {
         return this.#finish(await this.#ask(step.requests[0]!), { ...omitted, summaryCharacters });
       }
-      notes = [...(await this.#askForNotes(step.requests)), ...step.carried];
+      notes = await this.#askForNotes(step.requests);
     }
   }
 
@@ -206,18 +205,18 @@ class FittingRun {
 
   #askForNotes(requests: readonly SummaryRequest[]): Promise<string[]> {
     return runPool(requests, this.#concurrency, this.#request.signal, async (request, signal) => {
-      const answer = await this.#ask({ ...request, signal }, true);
+      const answer = await this.#ask({ ...request, signal });
       return answer.text.trim();
     });
   }
 
-  /** Makes one call. With `isNote` its answer is validated here; the caller validates the summary itself. */
-  async #ask(request: SummaryRequest, isNote = false): Promise<SummaryAnswer> {
+  /** Makes one call, whose answer is valid. */
+  async #ask(request: SummaryRequest): Promise<SummaryAnswer> {
     const { name } = this.#summarizer;
     try {
       const asked = { ...request, ...this.#progress() };
       const answer = await awaitAnswer(this.#summarizer, asked, ABORT_GRACE_MS);
-      if (isNote) validAnswer(name, answer, { sections: [] });
+      validAnswer(name, answer, request);
       this.#calls += answer.calls ?? 1;
       this.#usage = addUsage(this.#usage, answer.usage);
       this.#attempts.push(...(answer.attempts ?? []));
@@ -321,7 +320,7 @@ function* wholeCandidates(request: SummaryRequest, options: FullFitOptions): Gen
 
 /**
  * Cuts texts other than the transcript to their share: the previous summary to a quarter of the prompt, the user's
- * focus to an eighth. Longer texts are cut in the middle. Throws `too-long` when the instructions alone leave no room.
+ * focus to an eighth. Longer texts are cut in the middle.
  */
 function trimTask(
   request: SummaryRequest,
@@ -339,13 +338,6 @@ function trimTask(
     const shown = cutToTokens(text, Math.floor(prompt / share), options.estimator);
     trimmed[field] = shown.text;
     characters += shown.leftOut;
-  }
-  const bare = promptSize({ ...trimmed, transcript: "" }, options.estimator);
-  if (bare > prompt) {
-    throw summaryError(
-      "too-long",
-      `The instructions take up to ${bare} tokens and the window leaves ${Math.max(0, Math.floor(prompt))} for the whole prompt; choose a summarizer with a larger window than ${options.contextWindow}.`,
-    );
   }
   return { request: trimmed, characters };
 }
