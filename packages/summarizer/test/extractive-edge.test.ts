@@ -221,6 +221,17 @@ describe("failures that are over", () => {
     );
   });
 
+  it("are still open in a turn that ends with thinking only, which is no answer", async () => {
+    const thinking = { type: "thinking" as const, thinking: "What now?" };
+    const { text } = await ask([
+      user("Make the limit of the queue configurable."),
+      ...run("npm test -- limits", "AssertionError: expected 3 to be 4", true),
+      ...run("npm run check:all", "all good"),
+      { ...assistant(""), content: [thinking] } as ContextMessage,
+    ]);
+    expect(blocked(text)).toBe("- `npm test -- limits` failed: `AssertionError: expected 3 to be 4`");
+  });
+
   it.each([
     ["npm test 2>&1 | tail -3 && git push", "npm test && git push"],
     ["(npm test 2>&1 | tail -3) && git push", "(npm test) && git push"],

@@ -66,6 +66,7 @@ describe("collectFileOps", () => {
       "await Promise.all([tools.edit({ path: 'f.ts' }), tools.exec_command({ cmd: \"apply_patch <<'EOF'\\n*** Begin Patch\\n*** Update File: g.ts\\n*** End Patch\\nEOF\", workdir }) ])",
       ["f.ts", "g.ts"],
     ],
+    ["await tools.write_file({ mode: modeOf(old), content: [first(), `x`], path: 'h.ts' })", ["h.ts"]],
     ["await tools.apply_patch(", []],
     ["const tools = `unclosed", []],
   ])("reads a program that calls tools as what it does: %s", (input, modifiedFiles) => {
@@ -75,8 +76,8 @@ describe("collectFileOps", () => {
   it("does not run programs in the arguments of other tools, and reads hostile ones in linear time", () => {
     const input = "await tools.write_file({path: 'a'})";
     expect(listsOf([call("note", { input })]).modifiedFiles).toEqual([]);
-    const hostile = "tools.a({a:".repeat(20_000);
-    expect(listsOf([call("exec", { input: hostile })]).modifiedFiles).toEqual([]);
+    for (const hostile of ["tools.a({a:".repeat(20_000), `tools.a(${"[".repeat(100_000)}`])
+      expect(listsOf([call("exec", { input: hostile })]).modifiedFiles).toEqual([]);
   });
 
   it("uses a tool's own declaration first, and knows nothing of other tools", () => {
