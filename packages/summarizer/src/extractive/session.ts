@@ -71,9 +71,8 @@ export interface FileWork {
   failure: string | undefined;
 }
 
-/** A command with its number of runs and its last outcome. */
+/** A command with its last outcome. */
 export interface CommandWork extends Command {
-  runs: number;
   /** Index of the message of the newest run. */
   last: number;
   /** True when the last run failed: a later success replaces an earlier failure. */
@@ -334,7 +333,6 @@ export function sessionReader(record: SessionRecord): (message: ContextMessage) 
     record.commands.delete(command.key);
     record.commands.set(command.key, {
       ...command,
-      runs: (before?.runs ?? 0) + 1,
       last: at,
       ...outcome,
       ...(settled ? { settled } : {}),

@@ -22,7 +22,6 @@ import {
 } from "./lines.ts";
 import { FOCUS, WRITERS } from "./parts.ts";
 import {
-  type CommandWork,
   createSessionRecord,
   type FileWork,
   type NameUse,
@@ -461,16 +460,14 @@ const NEW = 0.8;
 
 const COMMANDS = 6;
 
-/** Returns the commands that were run last and most and that may be typed again. */
+/** Returns the commands that were run last and that may be typed again. */
 function commandLines({ record, previous }: Facts, told: string, room: number): Line[] {
-  const worth = ({ runs, last, reads }: CommandWork) =>
-    share(last, record) * 2 + 0.3 * Math.log1p(runs) - (reads ? 1.5 : 0);
-  const ranked = [...record.commands.values()]
-    .filter((command) => command.line.length <= 160 && !command.once && (!command.reads || command.runs > 2))
-    .sort((a, b) => worth(b) - worth(a));
+  const newest = [...record.commands.values()]
+    .filter(({ line, once, reads }) => line.length <= 160 && !once && !reads)
+    .toReversed();
   // An earlier summary has its newest commands only among its calls.
   const called = previous.lines.inProgress.flatMap((line) => calledCommand(line) ?? []).toReversed();
-  const texts = [...new Set([...ranked.map(({ line }) => line), ...called, ...previous.commands])]
+  const texts = [...new Set([...newest.map(({ line }) => line), ...called, ...previous.commands])]
     .map((line) => codeSpan(line, 160))
     .filter((span) => !told.includes(span))
     .slice(0, COMMANDS);

@@ -156,9 +156,6 @@ const stem = (word: string) => word.toLowerCase().replace(/(?:ing|ed|es|s)$/, ""
 const LONGEST_PIECE = 70;
 const SHORTEST_PIECE = 14;
 
-/** In less room than this, only the beginning of a text is kept. */
-const SHORTEST_GIST = 50;
-
 /** Maximum number of characters of a text that are searched: a quotation is never taken from further down. */
 const LONGEST_TEXT = 2_000;
 
@@ -187,7 +184,7 @@ export function gistOf(text: string, room: number, known: ReadonlySet<string>): 
     }
   }
   // Words outside their sentences have little information.
-  if (room < SHORTEST_GIST || left > room / 2) return shorten(text, room);
+  if (left > room / 2) return shorten(text, room);
   return joinPieces(
     text,
     pieces.filter((piece) => taken.has(piece)),
