@@ -302,7 +302,7 @@ export class Agent {
       // Waits for prompts that are being written, so that the next request includes them.
       do await this.#queue.settled();
       while (this.#queue.isAdding);
-      if (this.#queue.isEmpty && calls.length === 0) {
+      if (calls.length === 0 && this.queued.length === 0) {
         // In the same step as the check of the queue: a later prompt begins its own run.
         this.#run = undefined;
         return answer;
@@ -417,11 +417,6 @@ class InputQueue {
   /** True while input is being written. */
   get isAdding(): boolean {
     return this.#adding > 0;
-  }
-
-  /** True when no input is waiting or being written. */
-  get isEmpty(): boolean {
-    return !this.isAdding && this.waiting.length === 0;
   }
 
   /** Adds input. Resolves when it is on disk. */
