@@ -116,8 +116,7 @@ function wordsOutsideWindow(session: Session): { goal?: string; latestUserMessag
   // In a summary that has a goal and no newest message, the goal was also the newest message.
   if (goalIn(summary) !== undefined) return {};
   const { tree, leafId } = session;
-  if (leafId === null) return {};
-  const leaf = tree.row(leafId);
+  const leaf = tree.row(leafId!);
   const editing = pathRowsOf(tree, leaf, ({ edit }) => edit !== undefined);
   const edits = Array.from(editing, (row) => tree.entryAt(row));
   const rows = pathRowsOf(tree, leaf, ({ type }) => type === message.type);

@@ -97,7 +97,6 @@ export async function navigate(
       refuseAborted();
       if (summary && session.leafId !== oldLeafId) throw branchWentOn();
     };
-    check();
     await session.append(drafted, { check });
     const summaryEntryId = summary ? id : null;
     const summaryEntry = summary && session.getEntry(id);
