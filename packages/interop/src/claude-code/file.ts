@@ -262,7 +262,7 @@ class Sidechains {
     if (!this.#hasMain()) return;
     for (let row = 0; row < table.length; row++) {
       if (!this.#isSide(row)) continue;
-      if (this.runOf(row) === MAIN) this.#claim(row);
+      this.#claim(row);
       this.all.add(this.runOf(row));
     }
   }
@@ -280,19 +280,14 @@ class Sidechains {
   /** Walks up to the first row of the run, or to a row whose run is known, and sets the run of all rows on the way. */
   #claim(row: number): void {
     const walked: number[] = [];
-    for (let at = row; this.#isSide(at) && this.runOf(at) === MAIN; ) {
+    let at = row;
+    for (; this.#isSide(at) && this.runOf(at) === MAIN; at = this.#table.parent.get(at)) {
       walked.push(at);
       // Set before the walk continues, so that a circle ends it.
       this.#runs.set(at, row);
-      const parent = this.#table.parent.get(at);
-      if (parent < 0 || !this.#isSide(parent)) break;
-      at = parent;
     }
-    const first = walked.at(-1)!;
-    const above = this.#table.parent.get(first);
-    const isKnown = above >= 0 && this.#isSide(above) && this.runOf(above) !== row;
-    const run = isKnown ? this.runOf(above) : first;
-    for (const member of walked) this.#runs.set(member, run);
+    const isKnown = this.#isSide(at) && this.runOf(at) !== row;
+    for (const member of walked) this.#runs.set(member, isKnown ? this.runOf(at) : walked.at(-1)!);
   }
 
   #isSide(row: number): boolean {
@@ -329,8 +324,7 @@ export class Forks {
   }
 
   #originalOf({ facts, source }: ClaudeCodeFile): ClaudeCodeFile | undefined {
-    const { files } = this.#siblings;
-    if (facts.rootId === undefined || !files.includes(source.path)) return undefined;
+    if (facts.rootId === undefined) return undefined;
     this.#originals ??= this.#findOriginals();
     const original = this.#originals.get(facts.rootId);
     if (original === undefined || original === source.path) return undefined;
@@ -360,7 +354,6 @@ function lastShared(file: ClaudeCodeFile, original: ClaudeCodeFile): string | nu
   const { table } = file.lines;
   const older = original.lines.table;
   for (let row = table.length - 1; row >= 0; row--) {
-    if (!hasPlace(table.kind(row))) continue;
     const id = file.lineAt(row)?.["uuid"];
     if (typeof id === "string" && older.rowOf(id) >= 0) return file.entryIdOf(row);
   }

@@ -313,10 +313,7 @@ class Conversation {
     let above = place.row;
     for (let step = 0; above >= 0 && !this.#isPlaced(above) && step < REACH; step++)
       above = this.#table.parent.get(above);
-    if (above === place.row) return place;
-    return above >= 0 && this.#isPlaced(above)
-      ? { ...place, row: this.#placement.lastRow(above) }
-      : ROOT_PLACE;
+    return this.#isPlaced(above) ? { ...place, row: this.#placement.lastRow(above) } : ROOT_PLACE;
   }
 
   #write(row: number, from: Place): Entry[] {

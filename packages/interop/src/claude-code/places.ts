@@ -141,7 +141,7 @@ export class Boundaries {
     }
     for (let row = 0; row < table.length; row++)
       if (table.has(row, LineMark.summary)) this.#claim(row, table);
-    for (const boundary of this.#byRow.values()) if (boundary.summary >= 0) this.#relink(boundary, table);
+    for (const boundary of this.#byRow.values()) if (boundary.summary >= 0) this.#keep(boundary);
   }
 
   all(): Iterable<Boundary> {
@@ -207,19 +207,13 @@ export class Boundaries {
       if (at === boundary.row) boundary.tail = above;
   }
 
-  /**
-   * Registers the kept lines for {@link keeping}. Marks the summary and all kept lines but the last as followed, so that
-   * none of them becomes the leaf.
-   */
-  #relink(boundary: Boundary, table: LineTable): void {
-    const { summary, kept } = boundary;
-    for (const [at, row] of kept.entries()) {
-      if (at < kept.length - 1) table.mark(row, LineMark.followed);
+  /** Registers the kept lines for {@link keeping}. */
+  #keep(boundary: Boundary): void {
+    for (const row of boundary.kept) {
       const boundaries = this.#byKept.get(row) ?? [];
       boundaries.push(boundary);
       this.#byKept.set(row, boundaries);
     }
-    if (kept.length > 0) table.mark(summary, LineMark.followed);
   }
 }
 
@@ -307,7 +301,6 @@ export class AnswerParts {
     const head = this.#topOf(row);
     this.#head.set(row, head);
     if (head === row) return;
-    this.#head.set(head, head);
     this.#join(row, head);
   }
 
@@ -469,6 +462,5 @@ export class WrittenRows {
 
 /** Returns the ids of the entries of one line: the last entry, which other entries follow, has the line's own id. */
 export function lineIds(id: string, count: number): string[] {
-  if (count === 1) return [id];
   return Array.from({ length: count }, (_, at) => (at === count - 1 ? id : idFromText(`${id}/${at}`)));
 }
