@@ -404,8 +404,7 @@ function canExtend(last: LastRequest, model: string): boolean {
   const end: unknown = Array.isArray(messages) ? messages.at(-1) : undefined;
   if (!isRecord(end)) return false;
   const blocks = Array.isArray(end["content"]) ? end["content"] : [];
-  const isOpen = blocks.some((block) => isRecord(block) && block["type"] === "tool_use");
-  return end["role"] === "user" || !isOpen;
+  return !blocks.some((block) => isRecord(block) && block["type"] === "tool_use");
 }
 
 /** Returns whether a request forces a call of a tool, or an answer in JSON. */

@@ -138,7 +138,7 @@ export function splitRequest(
       `No message can be shortened to the ${Math.floor(room)} tokens that a window of ${options.contextWindow} leaves for the transcript; choose a summarizer with a larger window.`,
     );
   }
-  const packed = pack(steps(shown, room), room);
+  const packed = pack(shown, room);
   const kept = packed.slice(-Math.max(1, maxChunks));
   const dropped = new Set(placed.filter(({ size }) => size > room).map(({ index }) => index));
   for (const { index } of packed.slice(0, packed.length - kept.length).flat()) dropped.add(index);
@@ -208,36 +208,19 @@ function shrink(
   return at(Math.min(limit, characters), characters);
 }
 
-/** Messages that are kept together, and their tokens. */
-interface Group {
-  pieces: SizedMessage[];
-  size: number;
-}
-
-/** Groups messages: a call and its results are kept together if they fit. */
-function steps(pieces: readonly SizedMessage[], room: number): Group[] {
-  const groups: Group[] = [];
+/** Packs as many messages into each part as fit, in order. */
+function pack(pieces: readonly SizedMessage[], room: number): SizedMessage[][] {
+  const parts: SizedMessage[][] = [];
+  let left = 0;
   for (const piece of pieces) {
-    const last = groups.at(-1);
-    if (piece.message.role === "toolResult" && last && last.size + piece.size <= room) {
-      last.pieces.push(piece);
-      last.size += piece.size;
-    } else groups.push({ pieces: [piece], size: piece.size });
+    if (piece.size <= left) parts.at(-1)!.push(piece);
+    else {
+      parts.push([piece]);
+      left = room;
+    }
+    left -= piece.size;
   }
-  return groups;
-}
-
-/** Packs as many groups into each part as fit, in order. */
-function pack(groups: readonly Group[], room: number): SizedMessage[][] {
-  const parts: Group[] = [];
-  for (const { pieces, size } of groups) {
-    const last = parts.at(-1);
-    if (last && last.size + size <= room) {
-      last.pieces.push(...pieces);
-      last.size += size;
-    } else parts.push({ pieces: [...pieces], size });
-  }
-  return parts.map(({ pieces }) => pieces);
+  return parts;
 }
 
 /** Returns the parts as ranges of indexes without gaps, from the first shown message to the last message of all. */

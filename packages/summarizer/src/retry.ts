@@ -397,7 +397,6 @@ const CURES: Partial<Record<SummaryErrorCode, string>> = {
   unauthorized: "The provider refused the key or the account; check the key and its limits.",
   "bad-request": "The provider refused the request; check the name of the model and the parameters.",
   aborted: "The summary was aborted.",
-  failed: "The request for a summary failed.",
 };
 
 function sentence(code: SummaryErrorCode, said: string): string {

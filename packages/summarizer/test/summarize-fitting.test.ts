@@ -6,6 +6,7 @@ import {
   summaryPrompt,
   upperBoundEstimator,
   withFitting,
+  withRetry,
 } from "@espalier/summarizer";
 import {
   cutOffAnswer,
@@ -42,6 +43,16 @@ describe("summarizeFitting", () => {
     expect(summarizer.requests.map(({ purpose, transcript }) => [purpose, transcript])).toEqual([
       ["history", asked.transcript],
     ]);
+  });
+
+  it("sends one request if the exact size fits, also when failures are retried", async () => {
+    const summarizer = scriptedSummarizer("S", {
+      contextWindow: 20_000,
+      tokens: () => 1,
+      counts: () => 5_000,
+    });
+    const answer = await withFitting(withRetry(summarizer)).summarize(request(long(25)));
+    expect(answer).toMatchObject({ text: "S", calls: 1, omitted: { chunks: [] } });
   });
 
   it("combines notes on the parts, in order, with the instructions and the previous summary", async () => {
