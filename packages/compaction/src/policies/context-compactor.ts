@@ -147,7 +147,7 @@ export function splitMessages(
   preserveCount: number = DEFAULT_OFFLOAD_SETTINGS.preserveCount,
 ): SplitMessages {
   const items = messages.map((message) => ({ entry: NO_ENTRY, messages: [message] }));
-  const at = messages.length <= preserveCount ? 0 : Math.max(0, cutKeeping(items, preserveCount));
+  const at = Math.max(0, cutKeeping(items, preserveCount));
   return { toCompress: messages.slice(0, at), toPreserve: messages.slice(at) };
 }
 

@@ -55,7 +55,6 @@ export function getHistoryContext(session: ReadableSession, options: HistoryOpti
  */
 export function activeMessages(context: Pick<SessionContext, "messages" | "sources">): ContextMessage[] {
   const compactionId = compactionIn(context);
-  if (compactionId === undefined) return [...context.messages];
   return context.messages.filter((_, at) => context.sources[at] !== compactionId);
 }
 

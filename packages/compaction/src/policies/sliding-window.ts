@@ -109,7 +109,6 @@ function lastConsolidatedAt(
   path: readonly Entry[],
 ): string | undefined {
   const id = compactionIn(context);
-  if (id === undefined) return undefined;
   const entry = path.findLast((candidate) => candidate.id === id);
   return entry && compaction.is(entry) ? consolidatedAt(entry) : undefined;
 }

@@ -340,6 +340,13 @@ describe("a plain history", () => {
     expect(await it.maybeCompact("s", short, words(2_200))).toMatchObject({ level: "CRITICAL" });
   });
 
+  test("without a message that may go, nothing is requested or written", async () => {
+    const { it, told, summarizer, kept } = compactor("never");
+    const outcome = await it.maybeCompact("s", history.slice(0, 1), words(9_000));
+    expect(outcome).toMatchObject({ performed: false, level: "CRITICAL", messagesRemoved: 0 });
+    expect([told, summarizer.requests, kept]).toEqual([[], [], []]);
+  });
+
   test("below 75 % is not pruned, and nothing is requested or written", async () => {
     const { it, told, summarizer, kept } = compactor("never");
     const outcome = await it.maybeCompact("s", history.slice(0, 59), "");
