@@ -50,7 +50,6 @@ export async function copySession(
   const copy = await openCopy(source, view, target, ref);
   try {
     const { size } = await storedBytes(copy.log);
-    const before = size - copy.begun;
     for (const lines of pieces(view, size)) await copy.log.append(lines);
     await copy.log.flush();
     const sha256 = digestOf(view);
@@ -63,7 +62,7 @@ export async function copySession(
       file: copy.log.ref,
       id: source.header!.id,
       bytes: view.size,
-      written: view.size - before,
+      written: view.size - copy.before,
       sha256,
     };
   } finally {
@@ -102,10 +101,7 @@ async function releaseCopy({ log, lease }: { log: SessionLog; lease: SessionLeas
   }
 }
 
-/**
- * Opens the existing copy, or makes a new one with the first lines; `begun` is the number of bytes written by this
- * function.
- */
+/** Opens the existing copy, or makes a new one with the first lines; `before` is the size of the existing copy. */
 async function openCopy(source: SessionLog, view: ByteView, target: SessionStore, ref: string | undefined) {
   const there = await openIfThere(
     target,
@@ -116,8 +112,9 @@ async function openCopy(source: SessionLog, view: ByteView, target: SessionStore
     const lease = await leaseOf(there, target, { waitMs: WAIT_MS });
     try {
       await there.takeIn();
-      assertBeginning(there, await storedBytes(there), view);
-      return { log: there, lease, begun: 0 };
+      const stored = await storedBytes(there);
+      assertBeginning(there, stored, view);
+      return { log: there, lease, before: stored.size };
     } catch (error) {
       await releaseCopy({ log: there, lease });
       throw error;
@@ -129,11 +126,7 @@ async function openCopy(source: SessionLog, view: ByteView, target: SessionStore
   // An append would convert an old format to the current one, so all lines have to be written at once.
   const lines = source.upgraded ? flat(rest) : (rest.next().value ?? []);
   const log = await target.create(decoder.decode(header), lines, ref);
-  return {
-    log,
-    lease: await leaseOf(log, target, { waitMs: WAIT_MS }),
-    begun: (await storedBytes(log)).size,
-  };
+  return { log, lease: await leaseOf(log, target, { waitMs: WAIT_MS }), before: 0 };
 }
 
 /**
