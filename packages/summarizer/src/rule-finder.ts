@@ -99,9 +99,8 @@ function* sentences(said: string): Generator<[number, number]> {
   let start = 0;
   for (const { index, 0: mark } of said.matchAll(BOUNDARY)) {
     const end = index + (SENTENCE_END.test(mark) ? 1 : 0);
-    if (end > start && /\S/.test(said.slice(start, end))) yield [start, end];
+    if (/\S/.test(said.slice(start, end))) yield [start, end];
     start = index + mark.length;
-    if (mark.startsWith(",")) start = index + 1;
   }
   if (/\S/.test(said.slice(start))) yield [start, said.length];
 }

@@ -214,6 +214,14 @@ describe("a found rule", () => {
   });
 
   test.each([
+    "以后提交的时候，跑一下全部测试",
+    "每次改接口的时候，更新一下文档",
+    "앞으로 커밋할 때는, 테스트를 돌려 주세요",
+  ])("has what to do on the occasion that it names: %s", (text) => {
+    expect(texts(text)).toEqual([text]);
+  });
+
+  test.each([
     ["원장 형식은 바꾸지 말 것, 새 패키지 추가하지 말 것", 1],
     ["테스트는 매번 새로 만들지 말고요", 1],
     ["이 모듈에서는 항상 세전 금액을 씁니다.", 1],
