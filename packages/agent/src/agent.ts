@@ -280,9 +280,12 @@ export class Agent {
     } finally {
       if (this.#run === run) this.#run = undefined;
       const { messages } = this.session.context;
-      this.#tell({ type: "agent_end", lastAssistantMessage: run.last, messages });
-      await this.session.tell(agentEnd, { messages: [...messages] });
-      if (!this.isRunning) await this.session.tell(agentSettled, {});
+      try {
+        this.#tell({ type: "agent_end", lastAssistantMessage: run.last, messages });
+      } finally {
+        await this.session.tell(agentEnd, { messages: [...messages] });
+        if (!this.isRunning) await this.session.tell(agentSettled, {});
+      }
     }
   }
 

@@ -42,6 +42,23 @@ test("extensions are notified of a run, its turns and its tools, and the run wai
   expect(agent.session.context.messages.length).toBeGreaterThan(4);
 });
 
+test("extensions learn that a run ended also when a listener fails at its end", async () => {
+  const told: string[] = [];
+  const watching = defineExtension("watching", (api) => {
+    api.on("agent_end", () => void told.push("end"));
+    api.on("agent_settled", () => void told.push("settled"));
+  });
+  const { agent } = await stage({
+    model: scriptedModel([{ text: "Ripe." }]),
+    open: { extensions: [watching] },
+  });
+  agent.on(({ type }) => {
+    if (type === "agent_end") throw new Error("no screen");
+  });
+  await expect(agent.run("How are the pears?")).rejects.toThrow("no screen");
+  expect(told).toEqual(["end", "settled"]);
+});
+
 test("an extension compacts when the context crosses its threshold, and the run continues", async () => {
   const notified: string[] = [];
   const eager = defineExtension("eager", (api) => {
