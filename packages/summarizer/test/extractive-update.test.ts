@@ -486,7 +486,10 @@ Summary:
    - Delete the old reader
 
 8. Current Work:
-   - The cursor is half written
+   - The cursor for \`pages/<id>\` is half written. I added:
+     \`\`\`ts
+     const SECRET_OF_THE_CODE = 2;
+     \`\`\`
 
 9. Optional Next Step:
    - Finish the cursor
@@ -520,6 +523,7 @@ describe("a summary that another agent wrote", () => {
     expect(section(text, "## Next Steps")).toContain("Finish the cursor");
     expect(section(text, "## Critical Context")).toContain("Archives have an index at their end");
     expect(section(text, "## Critical Context")).toContain("`src/importer/read.ts`");
+    expect(text).toContain("The cursor for `pages/<id>` is half written. I added: …");
     expect(text).not.toMatch(/SECRET_OF_THE_CODE|Analysis|All user messages|without asking|full transcript/);
   });
 

@@ -225,8 +225,11 @@ function fromNumbered(lines: readonly string[]): string[] {
   let number = 0;
   let isCode = false;
   for (const line of lines) {
-    if (/^\s*```/.test(line)) isCode = !isCode;
-    else if (FRAME.test(line)) return own;
+    if (/^\s*```/.test(line)) {
+      isCode = !isCode;
+      // The code itself is left out.
+      if (isCode) own.push(own.pop()?.replace(/:\s*$/, ": …") ?? "");
+    } else if (FRAME.test(line)) return own;
     const [, digits, title = "", rest = ""] =
       /^\s{0,3}(\d{1,2})\. ([A-Z][^:]{2,60}):\s*(.*)$/.exec(line) ?? [];
     const isTitle = Number(digits) === number + 1 && (NUMBERED.has(title.toLowerCase()) || rest === "");

@@ -60,42 +60,28 @@ export function wholeCodePoints(text: string, length: number): string {
   return text.slice(0, splitsPair(text, length) ? length - 1 : length);
 }
 
-/** Tag names with a meaning around a summary; they are escaped everywhere, even directly after a word. */
-const STRUCTURAL_TAGS = new Set(
-  "summary goal pinned rules system user assistant human conversation transcript instructions context".split(
-    " ",
-  ),
-);
+/**
+ * Tags that could read as a frame around a summary, a message or a call. Other tags are text, for example `<T>` and
+ * `logs/<id>.log`.
+ */
+const FRAME_TAG =
+  /<(?=\/?(?:(?:previous-)?summary|goal|pinned|rules|latest-user-message|(?:read|modified)-files|system|user|assistant|human|conversation|transcript|instructions|context|(?:system|tool|function)[-_]\w+)[\s/>])/gi;
 const ESCAPE_SEQUENCE = /\u001b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*\u0007?)/g;
 
 /** Control characters, line and paragraph separators, and marks that change the direction of text. */
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]+/g;
 
 /**
- * Returns one line of well-formed text without control characters; a `<tag>` that could be read as structure becomes
- * `&lt;tag>`.
+ * Returns one line of well-formed text without control characters; the `<` of a {@link FRAME_TAG} becomes `&lt;`.
  */
 export function oneLine(text: string): string {
-  const line = text
+  return text
     .replace(ESCAPE_SEQUENCE, "")
     .replace(CONTROLS, " ")
     .replace(/ {2,}/g, " ")
     .trim()
-    .toWellFormed();
-  return escapeTags(line);
-}
-
-/** Escapes tags, except generics such as `Map<string>`, which follow a word and have other names. */
-function escapeTags(text: string): string {
-  return text.replace(
-    /<(\/?)(?=([A-Za-z][\w:-]*)[\s/>])/g,
-    (tag, slash: string, name: string, offset: number) => {
-      const afterWord = offset > 0 && /\w/.test(text[offset - 1]!);
-      const isPlainGeneric =
-        afterWord && slash === "" && !/[-_]/.test(name) && !STRUCTURAL_TAGS.has(name.toLowerCase());
-      return isPlainGeneric ? tag : `&lt;${slash}`;
-    },
-  );
+    .toWellFormed()
+    .replace(FRAME_TAG, "&lt;");
 }
 
 /**
