@@ -232,10 +232,7 @@ function renderAnswerBlock(block: AnswerBlock, input: OpenaiResponsesItem[], cus
       input.push({ type, call_id, name, input: text, ...fields } as never);
     } else
       input.push({ type: "function_call", call_id, name, arguments: JSON.stringify(block.input), ...fields });
-  } else {
-    const item = reasoningItem(block.block);
-    if (item) input.push(item);
-  }
+  } else input.push(reasoningItem(block.block)!); // accepted by acceptsThinking
 }
 
 function renderOutput({ content }: HealedResult): string | OpenaiResponsesPart[] {
