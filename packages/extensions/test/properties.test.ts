@@ -2,6 +2,7 @@ import {
   createExtensionHost,
   decideHook,
   deepFreeze,
+  type ExtensionReport,
   type HandlerOptions,
   notifyHook,
 } from "@espalier/extensions";
@@ -69,7 +70,8 @@ it("the same handlers always give the same decision, by the rules of the fields"
   fc.assert(
     fc.asyncProperty(registrations, async (list) => {
       const decide = async () => {
-        const host = createExtensionHost({ hooks: { wish } });
+        const reports: ExtensionReport[] = [];
+        const host = createExtensionHost({ hooks: { wish }, onReport: (report) => reports.push(report) });
         for (const [index, { priority, delay, answer }] of list.entries()) {
           await host.register(`${index}`, (api) => {
             api.on(
@@ -83,7 +85,7 @@ it("the same handlers always give the same decision, by the rules of the fields"
             );
           });
         }
-        return host.decide(wish, {}, {});
+        return { ...(await host.decide(wish, {}, {})), reports };
       };
       const decision = await decide();
       expect(await decide()).toEqual(decision);
