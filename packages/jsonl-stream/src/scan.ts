@@ -406,16 +406,12 @@ export interface LineFinder {
 
 /** Finds one line after the other, with the fastest available search for a byte. */
 export class NewlineFinder implements LineFinder {
-  #block: Uint8Array = new Uint8Array();
-  #bytes = this.#block;
+  #bytes: Uint8Array = new Uint8Array();
   #start = 0;
   #end = 0;
 
   look(block: Uint8Array, start: number, end: number): void {
-    if (block !== this.#block) {
-      this.#block = block;
-      this.#bytes = searchable(block);
-    }
+    this.#bytes = searchable(block);
     this.#start = start;
     this.#end = end;
   }
@@ -468,7 +464,7 @@ export function viewOf(size: number, fill: (offset: number, target: Uint8Array) 
     },
     readInto(offset, target) {
       const length = within(offset, target.length);
-      fill(offset, length === target.length ? target : target.subarray(0, length));
+      fill(offset, target.subarray(0, length));
       return length;
     },
   };
