@@ -159,6 +159,9 @@ describe("a changed beginning before a message", () => {
 
   test("is not recorded for an edit of a hidden entry", async () => {
     expect(await changed("u1 > a1 > u2 > k1 > e1(u1) > u3 > a3")).toEqual([]);
+    const later = "u1 > a1 > u2 > k1 > u3 > a3 > e1(u1) > u4";
+    expect(await changed(later)).toEqual([]);
+    expect(buildSessionContext(growEntries(later)).prefixChanged).toEqual([false, false, false, false]);
   });
 });
 

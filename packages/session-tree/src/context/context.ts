@@ -151,8 +151,7 @@ export function readPathFacts(path: readonly Entry[]): PathFacts {
     }
     above.set(entry.id, at);
   }
-  const visible = ({ from }: { from: number }) => from >= keptFrom || from === compactedAt;
-  return { compactedAt, keptFrom, edits, editReaches: reaches.filter(visible) };
+  return { compactedAt, keptFrom, edits, editReaches: reaches.filter(({ from }) => from >= keptFrom) };
 }
 
 const refersBack = (kind: EntryKind): boolean => kind.firstKept !== undefined || kind.edit !== undefined;
