@@ -204,14 +204,18 @@ describe("a summary that fails", () => {
     expect(addedSince(session, before)).toMatchObject([{ type: "usage", usage: { input: 10 } }]);
   });
 
-  test("because the branch has grown is billed, and can be tried again", async () => {
-    const { session, path } = await planted();
+  test("because the branch has grown is billed, asks no handler of its entry, and can be tried again", async () => {
+    const asked: string[] = [];
+    const { session, path } = await planted({
+      extensions: [(api) => api.on("entry_before_append", ({ entry }) => void asked.push(entry.type))],
+    });
     const summarizer = scriptedSummarizer(async (request) => {
       await session.appendMessages([{ role: "user", content: "One thing more." }]);
       return { text: soundAnswer(request), usage: billed(10) };
     });
     const running = session.navigate(path[3]!.id, { summarize: true, summarizer });
     await expect(running).rejects.toMatchObject({ code: "stale" });
+    expect(asked).not.toContain("branch_summary");
     expect(session.tree.entryAt(session.tree.lastRow)).toMatchObject({ type: "usage", usage: { input: 10 } });
     expect(session.context.messages.at(-1)).toMatchObject({ content: "One thing more." });
     expect(await session.navigate(path[3]!.id, { summarize: true })).toMatchObject({

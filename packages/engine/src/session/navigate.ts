@@ -97,6 +97,8 @@ export async function navigate(
       refuseAborted();
       if (summary && session.leafId !== oldLeafId) throw branchWentOn();
     };
+    // Checked before the append too, so that no handler is asked about an entry that is refused.
+    check();
     await session.append(drafted, { check });
     const summaryEntryId = summary ? id : null;
     const summaryEntry = summary && session.getEntry(id);
