@@ -149,7 +149,7 @@ class SubAgents {
         this.#callerOf(sessionId, file, {
           toolUseId: about["toolUseId"],
           agentId,
-          prompt: promptIn(file.lines.table.length > 0 ? file.lineAt(0) : undefined),
+          prompt: promptIn(file.lineAt(0)),
         }),
     });
     this.#callers.set(sourceId, file);

@@ -1,3 +1,4 @@
+// Separate from file.ts: positions and marks of lines, as numbers; the file has their content.
 import { type ByteView, forEachLine } from "@espalier/jsonl-stream";
 import { isRecord, ROOT } from "@espalier/session-tree";
 import { LINE_ISSUES, readSourceLine } from "../import/draft.ts";
@@ -15,7 +16,7 @@ import {
 } from "./line-facts.ts";
 
 /** A parent that is named but missing in the file. */
-export const PHANTOM = -3;
+const PHANTOM = -3;
 
 /** Position of a line in its file; line numbers are from 1. */
 interface LinePlace {

@@ -11,7 +11,7 @@ import {
 import type { ImportIssues } from "../import/issue.ts";
 import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
 import { type Line, LineKind, LineMark } from "./line-facts.ts";
-import { type LineTable, PHANTOM } from "./line-table.ts";
+import type { LineTable } from "./line-table.ts";
 
 /** Position of a row in the tree. */
 export interface Place {
@@ -73,7 +73,6 @@ export class Placement {
   /** Returns the position of an entry row before its content is read. */
   placeOf(row: number): Place {
     const stated = this.#table.parent.get(row);
-    if (stated < 0) return ROOT_PLACE;
     const keeping = this.#boundaries.keeping(stated, row);
     if (!keeping) return { row: this.lastRow(stated), unfollowed: [] };
     const own = this.entryRow(stated);
@@ -86,11 +85,9 @@ export class Placement {
 
   /** Returns the position of an entry row when it is read and its ancestors are written. */
   settle(row: number, place: Place, isResult: boolean): Place {
-    const above = place.row;
-    if (above < 0) return place;
-    const batch = this.#batchOf.get(above);
-    const answer = batch >= 0 ? batch : this.#table.message.get(above);
-    const tail = answer < 0 ? -1 : this.#tail.get(answer);
+    const batch = this.#batchOf.get(place.row);
+    const answer = batch >= 0 ? batch : this.#table.message.get(place.row);
+    const tail = this.#tail.get(answer);
     if (tail < 0) return place;
     const joins = isResult || isBeside(this.#table.kind(row)) || this.#table.message.get(row) === answer;
     const settled = joins || batch >= 0 ? { ...place, row: tail } : place;
@@ -170,7 +167,7 @@ export class Boundaries {
       const named = table.rowOf(before);
       // A compaction continues the conversation, so the message before it is the best guess for one that was not written.
       const parent = named < 0 ? table.rowBefore(row) : named;
-      table.parent.set(row, parent < 0 ? PHANTOM : parent);
+      table.parent.set(row, parent);
       if (named < 0) {
         const place = parent < 0 ? "shown as a separate branch" : "it is shown after the message before it";
         const message = `A compaction follows a message that is not in the file; ${place}.`;
@@ -411,7 +408,7 @@ export class WrittenRows {
   /** Returns the id of the parent for children of a row; null for a root. */
   under(row: number): string | null {
     if (row === this.#lastRow && this.#behind !== undefined) return this.#behind;
-    if (row < 0 || !this.has(row)) return null;
+    if (!this.has(row)) return null;
     const place = row % REMEMBERED;
     if (this.#lastIdRows[place] === row) return this.#lastIds[place]!;
     return this.#otherIds.get(row) ?? this.#idOf(row);

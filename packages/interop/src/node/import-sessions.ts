@@ -100,7 +100,6 @@ async function* importFile(
     const done = new Set<string>();
     for (let attempt = 1; ; attempt++) {
       try {
-        drafts = 0;
         for (const draft of importer?.read(source) ?? []) {
           drafts++;
           if (done.has(draft.sourceId)) continue;

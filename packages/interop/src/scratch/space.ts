@@ -167,6 +167,7 @@ export class ScratchColumn<Of extends Cells> {
     this.#cells = new kind(new ArrayBuffer(0));
   }
 
+  /** Returns the number of a row; the initial number for a row that has none, and for one below 0. */
   get(row: number): number {
     const at = row >>> this.#shift;
     if (at !== this.#at) {
