@@ -43,6 +43,9 @@ export interface FileLeaseOptions extends LeaseOptions {
 /** Milliseconds after which a rival that neither takes the lease nor withdraws its candidate is reported as the owner. */
 const RIVALS_MS = 5_000;
 
+/** Milliseconds after which an unfinished draft counts as left by a process that died while writing it. */
+const DRAFT_MS = 60_000;
+
 /** Attempts to remove a file, so that a single failing call leaves nothing behind. */
 const REMOVALS = 3;
 
@@ -276,6 +279,7 @@ class LeaseFiles {
       if (!name.startsWith(beginning)) continue;
       const ending = name.slice(beginning.length);
       const path = join(folder, name);
+      if (/^[0-9a-f]{12}\.tmp$/.test(ending)) this.#sweepDraft(path);
       if (path === own || !/^[0-9a-f]{12}$/.test(ending)) continue;
       const lease = this.read(path);
       if (this.isLive(lease)) rivals.push({ path, lease });
@@ -317,6 +321,12 @@ class LeaseFiles {
     } finally {
       closeFile(path, fd, this.#calls);
     }
+  }
+
+  #sweepDraft(path: string): void {
+    const there = uninterrupted(() => this.#calls.lstatSync(path));
+    const age = this.processes.now() - Number((there?.mtimeNs ?? 0n) / 1_000_000n);
+    if (there && age > DRAFT_MS) discard([path], this.#calls);
   }
 }
 

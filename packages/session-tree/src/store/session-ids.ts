@@ -1,7 +1,7 @@
 // Separate from file-store.ts: it is a cache on disk, which the store can do without.
 import { createHash } from "node:crypto";
 import { appendFileSync, readdirSync, readFileSync, type Stats, statSync, utimesSync } from "node:fs";
-import { join, relative, resolve, sep } from "node:path";
+import { basename, join, relative, resolve, sep } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { createWhole, discard, nodeFileCalls, systemCode, uninterrupted } from "@espalier/jsonl-stream/node";
 import { idTakenError } from "../entry/error.ts";
@@ -20,8 +20,12 @@ const SMALL = 64 * 1024;
  */
 const BYTES_A_MS = 400;
 
+/** Number of new files whose headers are read at once. When there are more, ids in file names of the store are trusted. */
+const READ_AT_ONCE = 1_000;
+
 /** Milliseconds after which a claim without a session counts as left by a dead process. */
 const CLAIM_MS = 60_000;
+const STORE_NAME = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z_([^_/\\]+)\.jsonl$/;
 
 /**
  * Claim of an id: the files that have it. The first line of a claim file is this object as JSON; a second line says
@@ -196,6 +200,7 @@ export class SessionIds {
       const claimed = this.#claimed(id);
       if (claimed.length > 0) return claimed;
       const known = this.#knownFiles(id);
+      if (known.length > 0) this.#write(this.#claimOf(id), claimText(id, known, this.#processes));
       if (known.length > 0 || !isSure) return known;
     }
     return this.#look(id, isFresh);
@@ -228,11 +233,13 @@ export class SessionIds {
   #read(): { files: FilesById; unreadable?: EspalierError | undefined } {
     const { files, unreadable } = filesBelow(this.#folder);
     const known = this.#readKnown();
+    const isBelieved = files.filter((file) => !known.has(file)).length > READ_AT_ONCE;
     const ids = new Map<string, string>();
     let hasChanged = files.length < known.size;
     for (const file of files) {
       const before = known.get(file);
-      const now = before || (this.#idOf(join(this.#folder, file)) ?? "");
+      const named = isBelieved ? STORE_NAME.exec(basename(file))?.[1] : undefined;
+      const now = before || named || (this.#idOf(join(this.#folder, file)) ?? "");
       if (now !== before) hasChanged = true;
       ids.set(file, now);
     }
