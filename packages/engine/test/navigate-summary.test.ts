@@ -207,7 +207,11 @@ describe("a summary that fails", () => {
   test("because the branch has grown is billed, asks no handler of its entry, and can be tried again", async () => {
     const asked: string[] = [];
     const { session, path } = await planted({
-      extensions: [(api) => api.on("entry_before_append", ({ entry }) => void asked.push(entry.type))],
+      extensions: [
+        (api) => {
+          api.on("entry_before_append", ({ entry }) => void asked.push(entry.type));
+        },
+      ],
     });
     const summarizer = scriptedSummarizer(async (request) => {
       await session.appendMessages([{ role: "user", content: "One thing more." }]);
