@@ -519,6 +519,19 @@ describe("whose words they are", () => {
     expect(section(text, "## Critical Context")).toContain('- Handles: "The new review is #412"');
   });
 
+  it("names the step that an answer announces, and the boxes that it leaves without a tick", async () => {
+    const { text } = await ask([
+      user("Look at the fence."),
+      assistant(
+        "I looked at it.\n\n- [x] Measure the fence\n- [ ] Paint the gate\n\nI will oil the hinges next.",
+      ),
+    ]);
+    const steps = section(text, "## Next Steps");
+    expect(steps).toContain("I will oil the hinges next.");
+    expect(steps).toContain('Not ticked: "Paint the gate"');
+    expect(steps).not.toContain("Measure the fence");
+  });
+
   it("names handles without marks of lists and code, and no id twice in its short form", async () => {
     const id = "53a5d919-1fd5-4372-aa2f-951ee4a7720c";
     const { text } = await ask([

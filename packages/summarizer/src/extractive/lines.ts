@@ -30,6 +30,7 @@ export const LABELS = {
   taskDoing: "Task under way: ",
   taskDone: "Task done: ",
   taskOpen: "Task open: ",
+  notTicked: "Not ticked: ",
   handles: "Handles: ",
   changed: "Also changed: ",
   used: "Also used: ",
@@ -93,7 +94,8 @@ export function parseSummaries(texts: readonly string[]): PreviousSummary {
 function readOwnLine(line: string, heading: string, summary: PreviousSummary): boolean {
   const { lines } = summary;
   if (line.startsWith(LABELS.called) || line.startsWith(LABELS.taskDoing)) lines.inProgress.push(line);
-  else if (OWN_STEP.test(line) || line.startsWith(LABELS.taskOpen)) lines.nextSteps.push(line);
+  else if (OWN_STEP.test(line) || line.startsWith(LABELS.taskOpen) || line.startsWith(LABELS.notTicked))
+    lines.nextSteps.push(line);
   else if (/^early progress$/i.test(heading) && UNFINISHED.test(line)) lines.inProgress.push(line);
   else if (/^early progress$/i.test(heading) && FAILURE.test(line)) lines.blocked.push(line);
   else return readFactLine(line, summary);

@@ -15,6 +15,7 @@ import {
 import { type CommandWork, type LatestCall, type SessionRecord, share } from "./session.ts";
 import {
   conclusionsOf,
+  isPlan,
   isRepeatable,
   ownLinesFirst,
   rulesOf,
@@ -423,7 +424,7 @@ function withOutcome(text: string, { commands, turns }: SessionRecord): string[]
   return [`${text.replace(opening, () => `\`${span}\` had failed`)}; ${outcome}`];
 }
 
-/** Returns next steps: the open tasks, the place of the agent, or its closing question. */
+/** Returns next steps: the open tasks and unticked boxes, else the newest plan; and the agent's closing question. */
 function nextStepLines(facts: Facts): Line[] {
   const { record, previous } = facts;
   const lines: Line[] = [];
@@ -432,8 +433,11 @@ function nextStepLines(facts: Facts): Line[] {
   const lastTurn = record.turns.at(-1);
   const lastText = lastTurn?.lastText ?? "";
   const said = splitSentences(lastText).filter((sentence) => sentence.length >= 12 && isRepeatable(sentence));
+  const planned = said.findLast((sentence) => isPlan(sentence));
   if (lastTurn !== undefined && !lastTurn.finished) {
-    const about = said.slice(-2).join(" ");
+    const about = [...new Set([...(planned === undefined ? [] : [planned]), ...said.slice(-2)])]
+      .sort((a, b) => said.indexOf(a) - said.indexOf(b))
+      .join(" ");
     if (record.latest.at(-1)?.outcome === "refused")
       add("The user refused the newest call: repeat it only if the user asks for it.", 7);
     const { callsSince, committed } = lastTurn;
@@ -447,8 +451,11 @@ function nextStepLines(facts: Facts): Line[] {
   }
   for (const [index, item] of open.entries())
     add(`${LABELS.taskOpen}${quote(item.text, LONGEST_STEP)}`, 5 - index / 100);
+  const unticked = [...lastText.matchAll(/^\s*[-*]\s+\[ \]\s+(.{1,400})$/gm)].slice(0, 10);
+  for (const [index, match] of unticked.entries())
+    add(`${LABELS.notTicked}${quote(match[1]!, LONGEST_STEP)}`, 4 - index / 100);
   if (lastTurn?.finished) {
-    const question = said.findLast((sentence) => /[?？]$/.test(sentence));
+    const question = said.findLast((sentence) => /[?？]$/.test(sentence)) ?? planned;
     add(
       question === undefined
         ? "The newest request was answered."

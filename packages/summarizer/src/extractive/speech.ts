@@ -121,6 +121,12 @@ const isResult = marks(
   "已|完成|修复|通过|失败|发现|添加了|しました|완료|했습니다|됩니다|통과|실패|수정|추가",
 );
 
+/** Returns whether a sentence announces the next step. */
+export const isPlan = marks(
+  "next(?: step| up)?|remaining|still (?:need|have) to|not yet|open|to ?do|left to do|after that|later|follow-?up|let me|now (?:let['’]s|i['’]ll|update|add|fix|check|run)|i['’]ll|i will|going to|we need to|als nächstes|danach|offen|noch nicht|werde|siguiente|falta|ahora|ensuite|próximo|agora|далее|теперь|осталось",
+  "下一步|接下来|还需要|现在|次に|これから|다음|이제|남은",
+);
+
 /** Sentences that only announce that the agent will look at something. */
 const ANNOUNCEMENTS =
   /^(?:(?:now|first|next|ok(?:ay)?|alright|so|then|good|great|perfect|also|and)[,!.:]?\s+)*(?:let me|let['’]s|i['’]ll|i will|i need to|i should)\s+(?:(?:also|first|now|quickly|just|then)\s+)*(?:look|check|see|read|view|find|search|grep|run|verify|inspect|examine|explore|investigate|test|try|get|take|double-check|confirm|open|list|understand|analy[sz]e|review|fetch|pull)\b|^(?:现在|先|接下来|下面)?(?:让我|我)(?:先|再|来|去)*(?:看|查|检查|读|确认|找)|(?:확인|살펴|읽어|찾아)(?:해\s*)?\s*보겠습니다[.]?$/iu;
