@@ -117,6 +117,15 @@ describe("a session of the first format", () => {
     expect([...(await open(path, "read")).tree.ids()].slice(0, 3)).toEqual(ids);
   });
 
+  test("gets no id that a line above already has, as after a line of a converted file was removed", async () => {
+    const [, second] = [...(await open(write(V1), "read")).tree.ids()];
+    const moved = JSON.stringify({ ...said("moved"), id: second, parentId: null });
+    const { tree } = await open(write([V1[0]!, moved, V1[2]!]), "read");
+    expect(tree.issues).toEqual([]);
+    expect(new Set(tree.ids()).size).toBe(2);
+    expect(tree.parentIdAt(1)).toBe(second);
+  });
+
   test("is not changed by reading", async () => {
     const path = write(V1);
     const before = readFileSync(path);

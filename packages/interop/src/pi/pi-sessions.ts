@@ -3,6 +3,7 @@ import {
   contextEdit,
   type Entry,
   FORMAT_VERSION,
+  ID_LENGTH,
   isRecord,
   isSessionId,
   LineIntake,
@@ -39,7 +40,7 @@ import {
 import { idFromText, sessionIdFromSource } from "../import/entry.ts";
 import { type ImportIssueKind, ImportIssues } from "../import/issue.ts";
 import { ScratchIndex } from "../scratch/scratch-index.ts";
-import { ScratchArea, ScratchSpace, ScratchTexts } from "../scratch/space.ts";
+import { HashRows, ScratchArea, ScratchSpace, ScratchTexts } from "../scratch/space.ts";
 
 /**
  * Reads sessions of Pi (`~/.pi/agent/sessions/<folder>/<time>_<id>.jsonl`). Its format is the session format: lines are
@@ -240,9 +241,11 @@ function isHeader(bytes: Uint8Array): boolean {
 class ScratchUpgradeMemory implements UpgradeMemory {
   /** Ids by line; empty for a line without an entry. */
   readonly #ids: ScratchTexts;
+  readonly #taken: HashRows;
 
   constructor(area: ScratchArea) {
     this.#ids = new ScratchTexts(area);
+    this.#taken = new HashRows(area);
   }
 
   get length(): number {
@@ -255,6 +258,15 @@ class ScratchUpgradeMemory implements UpgradeMemory {
 
   idAt(place: number): string | undefined {
     return this.#ids.get(place) || undefined;
+  }
+
+  take(id: string): void {
+    // Ids of other lengths never collide with a generated id.
+    if (id.length === ID_LENGTH) this.#taken.add(id, 0);
+  }
+
+  isTaken(id: string): boolean {
+    return this.#taken.rowOf(id) >= 0;
   }
 }
 

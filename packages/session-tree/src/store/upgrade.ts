@@ -58,13 +58,17 @@ export interface UpgradeMemory {
   add(id: string | undefined): void;
   /** Returns the id that was added at a position, from 0. */
   idAt(place: number): string | undefined;
+  /** Adds an id that a line already had. */
+  take(id: string): void;
+  /** Returns whether a line already had this id. */
+  isTaken(id: string): boolean;
 }
 
 /**
  * Returns a function that upgrades the lines of an old log, one by one from the first. Ids are derived from the session
  * id and the line number, so they are the same every time. Undefined for a log of the current or a newer version.
  *
- * @param memory facts about earlier lines; default: an array
+ * @param memory facts about earlier lines; default: an array and a set
  */
 export function lineUpgrade(
   { version, id }: SessionHeader,
@@ -92,12 +96,15 @@ const NO_LIMITS = { bytes: Number.POSITIVE_INFINITY, depth: Number.POSITIVE_INFI
 
 function arrayMemory(): UpgradeMemory {
   const ids: (string | undefined)[] = [];
+  const taken = new Set<string>();
   return {
     get length() {
       return ids.length;
     },
     add: (id) => void ids.push(id),
     idAt: (place) => ids[place],
+    take: (id) => void taken.add(id),
+    isTaken: (id) => taken.has(id),
   };
 }
 
@@ -120,10 +127,11 @@ function fromFirst(sessionId: string, memory: UpgradeMemory): UpgradeValue {
     // refer to it.
     if (hasIds(value)) {
       memory.add(value.id);
+      memory.take(value.id);
       parentId = value.id;
       return undefined;
     }
-    const id = deriveId(sessionId, lineNumber);
+    const id = freshId(sessionId, lineNumber, memory);
     const first = { type: value.type, id, parentId };
     const line = lineOf({ ...first, ...renameHooks(value), ...first, ...firstKeptOf(value, id, memory) });
     memory.add(line === undefined ? undefined : id);
@@ -141,6 +149,13 @@ function firstKeptOf({ type, firstKeptEntryIndex: index }: OldEntry, ownId: stri
 
 const isPlace = (index: number, { length }: UpgradeMemory): boolean =>
   Number.isInteger(index) && index >= 0 && index < length;
+
+/** Returns a derived id. Derived ids are unique like random ones, so only ids that lines already had are avoided. */
+function freshId(sessionId: string, lineNumber: number, memory: UpgradeMemory): string {
+  let id = deriveId(sessionId, lineNumber);
+  for (let round = 1; memory.isTaken(id); round++) id = deriveId(`${sessionId}#${round}`, lineNumber);
+  return id;
+}
 
 /**
  * Upgrades version 2, in which messages of extensions had the role `hookMessage`. A value that is not an entry keeps its

@@ -190,6 +190,7 @@ export class LineIntake {
 
   /** @param before the previous part of the same line */
   #takeEntry(entry: Entry, offset: number, length: number, before: SessionLine | undefined): void {
+    if (this.#isTaken(offset)) return;
     const noHeader = "The first line is not a session header; the session can only be read.";
     if (this.#usable === 0) this.#note("no-header", offset, null, noHeader);
     if (before?.is === "corrupt")
