@@ -103,6 +103,11 @@ export interface Decision<Answer extends object> {
   readonly cancelled: { readonly by: string; readonly reason: string | null } | null;
   /** True when the signal of the context ended the run. The remaining handlers were not called, and `answer` is empty. */
   readonly aborted: boolean;
+  /**
+   * Reports of this run. The host's `onReport` received them too. A handler that fails after the host stopped waiting
+   * is reported only there.
+   */
+  readonly reports: readonly ExtensionReport[];
 }
 
 const lacksMember = (error: unknown): boolean =>
@@ -118,17 +123,22 @@ export async function runDecide<Answer extends object>(
   handlers: Iterable<Registration>,
   environment: RunEnvironment,
 ): Promise<Decision<Answer>> {
-  const { context, report } = environment;
+  const { signal } = environment.context;
   const eventFor = eventsOf(hook.name, payload);
   const answers: Parameters<typeof mergeAnswers>[1][number][] = [];
+  const reports: ExtensionReport[] = [];
   let cancelled: Decision<Answer>["cancelled"] = null;
   let aborted = false;
+  const report = (one: ExtensionReport) => {
+    reports.push(one);
+    environment.report(one);
+  };
 
   for (const registration of handlers) {
     const { owner, alias, critical } = registration;
     const event = eventFor(alias);
     if (event === null) continue;
-    const outcome = context.signal?.aborted
+    const outcome = signal?.aborted
       ? ({ kind: "aborted" } as const)
       : await callHandler(registration, event, environment);
     if (outcome.kind === "aborted") {
@@ -166,6 +176,7 @@ export async function runDecide<Answer extends object>(
     owners: usable ? (merged.owners as Decision<Answer>["owners"]) : {},
     cancelled,
     aborted,
+    reports,
   };
 }
 

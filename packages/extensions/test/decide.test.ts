@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { context, createTestHost, type Plan, planned } from "./test-host.ts";
 
 const plan: Plan = { size: 10 };
-const nothing = { answer: {}, owners: {}, cancelled: null, aborted: false };
+const nothing = { answer: {}, owners: {}, cancelled: null, aborted: false, reports: [] };
 
 it("without handlers there is no decision", async () => {
   const { host } = createTestHost();
@@ -17,10 +17,10 @@ it.each([
   [{ replacement: undefined, instructions: null }],
   [{ instructions: "" }],
 ])("an empty answer is neutral: %o", async (answer) => {
-  const { host, reports } = createTestHost();
+  const { host } = createTestHost();
   await host.register("full", (api) => void api.on("planned", () => ({ replacement: { text: "short" } })));
   await host.register("empty", (api) => void api.on("planned", () => answer as never));
-  const { answer: decided } = await host.decide(planned, plan, context);
+  const { answer: decided, reports } = await host.decide(planned, plan, context);
   expect(decided).toEqual({ replacement: { text: "short" } });
   expect(reports).toEqual([]);
 });
@@ -64,6 +64,7 @@ it("of two answers to one field the first is used, and the second is reported wi
   expect(reports[0]?.message).toBe(
     'a and b both answered planned with "replacement"; the answer of a is used.',
   );
+  expect(decision.reports).toEqual(reports);
 });
 
 it("an answer that the hook finds invalid is refused with its owner's name, and the next one is used", async () => {

@@ -11,7 +11,6 @@ import {
   type MessageEntry,
   message,
   type NewEntry,
-  readDrafts,
   type SessionContext,
   type StoredMessage,
   type SystemMessage,
@@ -55,10 +54,22 @@ export function fillMessages(
       "appendMessages expects a list of messages: appendMessages([message]).",
     );
   return drafts.map((draft) => {
-    const entry = readDrafts(() => fillMessage(draft, context, said));
+    const entry = readDraft(() => fillMessage(draft, context, said));
     said.push(entry.message);
     return entry;
   });
+}
+
+/** Reads from a draft, whose getters may throw any value. */
+function readDraft<Read>(read: () => Read): Read {
+  try {
+    return read();
+  } catch (cause) {
+    if (cause instanceof EspalierError) throw cause;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    const message = `The message cannot be read: ${reason.replace(/[.;]$/, "")}; give it plain values.`;
+    throw new EspalierError("bad-input", message, { cause });
+  }
 }
 
 /**

@@ -282,15 +282,13 @@ it("a lazy import of a package of Pi is refused when it runs, and reported like 
        pi.on("session_before_compact", async () => (await import("@earendil-works/pi-ai")).anything);
      };`,
   );
-  const reports: ExtensionReport[] = [];
-  const onReport = (report: ExtensionReport) => reports.push(report);
-  const host = createExtensionHost({ hooks: { session_before_compact: beforeCompact }, onReport });
+  const host = createExtensionHost({ hooks: { session_before_compact: beforeCompact } });
   await host.register(file, await loadExtension(file));
   const payload = {
     preparation: { firstKeptEntryId: "e", tokensBefore: 1 },
     signal: new AbortController().signal,
   };
-  const { answer } = await host.decide(beforeCompact, payload, {});
+  const { answer, reports } = await host.decide(beforeCompact, payload, {});
   expect(answer).toEqual({});
   expect(reports).toMatchObject([{ kind: "threw", owners: [file], error: { code: "foreign-package" } }]);
 });

@@ -241,8 +241,7 @@ async function addMissing(
   let size = 0;
   /** Appends the batch; throws `moved` if another writer has appended too. After a crash, the next import adds the rest. */
   const flush = async (): Promise<void> => {
-    if (batch.length > 0) await log.append(batch, { ifUnchanged: true });
-    await log.flush();
+    if (batch.length > 0) await log.append(batch, { durability: "fsync", ifUnchanged: true });
     batch = [];
     size = 0;
   };

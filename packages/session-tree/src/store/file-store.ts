@@ -359,7 +359,7 @@ export class FileLog implements SessionLog {
 
   async append(
     lines: readonly string[],
-    { ifUnchanged = false }: LineAppendOptions = {},
+    { durability, ifUnchanged = false }: LineAppendOptions = {},
   ): Promise<LogAppend> {
     if (this.upgraded && encodeBriefly(lines).length > 0) {
       this.#upgrading ??= this.#upgradeOnDisk().finally(() => {
@@ -367,7 +367,9 @@ export class FileLog implements SessionLog {
       });
       await this.#upgrading;
     }
-    return ifUnchanged ? this.#appendIfUnchanged(lines) : this.#append(lines);
+    const at = ifUnchanged ? await this.#appendIfUnchanged(lines) : this.#append(lines);
+    if (durability === "fsync") await this.flush();
+    return at;
   }
 
   /** Same as {@link append} without options, but synchronous, for hosts whose calls cannot wait. {@link flush} syncs. */

@@ -8,6 +8,8 @@ export type Durability = "flush" | "fsync";
 
 /** Options of an append to a log. */
 export interface LineAppendOptions {
+  /** Durability of the lines when the promise resolves. Default `flush`. */
+  durability?: Durability;
   /**
    * True to append only if no other writer has appended since the last read of the log (opening,
    * {@link SessionLog.takeIn}, an append). Of several such appends at once, exactly one succeeds. Default false.
@@ -60,17 +62,16 @@ export interface SessionLog {
    */
   readPath(leafId?: string): Promise<PathWindow>;
   /**
-   * Appends lines by one write, and finds them in the log before the promise resolves. They survive the end of the
-   * process then, and a loss of power after {@link flush}. `[from, to)` of the result also has the lines of other
-   * writers since the last read.
+   * Appends lines by one write, and finds them in the log before the promise resolves. `[from, to)` of the result also
+   * has the lines of other writers since the last read.
    *
    * Newlines: a given line contains none. The log adds one `\n` after each line. If the log does not end in a newline
    * (a writer died within a line), it adds one before the first line too, so that only the torn line is lost. The first
    * line of the append begins at `offset`, after such a newline.
    *
    * @throws EspalierError `read-only`, `closed`: nothing was written. `write-failed`, `short-write`, `removed`,
-   * `changed`: the batch does not count, even if its first lines are in the log. `sync-failed` after a failed
-   * {@link flush}: nothing was written. With `ifUnchanged` also `moved`: nothing was written; in files also `busy` after 10 s
+   * `changed`: the batch does not count, even if its first lines are in the log. `sync-failed`: the lines may not
+   * survive a loss of power. With `ifUnchanged` also `moved`: nothing was written; in files also `busy` after 10 s
    * behind other such appends. For the first append to an old format also `exists`, when the name for the original is
    * taken, and `busy`
    */

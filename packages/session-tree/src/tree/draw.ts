@@ -26,12 +26,16 @@ export interface DrawOptions {
    */
   describe?: (entry: Entry) => string;
   /**
-   * Largest number of ordinary entries in a row that are drawn one by one. A longer run becomes one line. The leaf,
-   * entries with labels, forks, ends, user messages, compactions and branch summaries are never folded. Default: no
+   * Largest number of ordinary entries in a row that are drawn one by one. A longer run becomes one line. Default: no
    * limit.
    */
   fold?: number;
-  /** True to fold user messages too. Default: false. */
+  /**
+   * Returns whether an entry is never part of a folded run. The leaf, entries with labels, forks and ends are never
+   * folded. Default: user messages, compactions and branch summaries, which are recognized without parsing their lines.
+   */
+  standsOut?: (entry: Entry) => boolean;
+  /** True to fold user messages too. Has no effect with `standsOut`. Default: false. */
   foldPrompts?: boolean;
   /**
    * Returns whether an entry of the conversation has no line. Its descendants are drawn below its nearest ancestor that
@@ -152,7 +156,9 @@ class Drawing {
   #standsOut(row: number): boolean {
     const isEnd = this.#shape.parts(row) || this.#shape.straight(row) < 0;
     if (isEnd || row === this.#shape.leafRow || this.#labelled.has(row)) return true;
-    return isSummary(this.#tree, row) || (!this.#options.foldPrompts && roleAt(this.#tree, row) === "user");
+    const { standsOut, foldPrompts = false } = this.#options;
+    if (standsOut) return standsOut(this.#tree.entryAt(row));
+    return isSummary(this.#tree, row) || (!foldPrompts && roleAt(this.#tree, row) === "user");
   }
 
   #leafMark(): string {

@@ -95,7 +95,7 @@ export function leaseConformance({ test, expect }: Trial): void {
   test("a flush resolves, even if there is nothing to sync", async (store) => {
     const log = await store.create(header("s1"));
     await log.flush();
-    await log.append([line("a")]);
+    await log.append([line("a")], { durability: "flush" });
     await Promise.all([log.flush(), log.flush()]);
     expect((await linesOf(await store.open({ file: log.ref }, "read"))).at(-1)).toBe(line("a"));
     await log.close();
