@@ -94,7 +94,7 @@ export function renderMessage(
     const pairs =
       typeof given === "object" && given !== null ? Object.entries(given) : [["arguments", given]];
     const parts = pairs.map(([key, value]) => `${key}=${within(argumentJson(value) ?? "", toolResultLimit)}`);
-    lines.push(`<call>${escapeText(`${name}(${parts.join(", ")})`)}</call>`);
+    lines.push(`<call>${escapeText(`${fieldText(name)}(${parts.join(", ")})`)}</call>`);
   };
   const isFailed = isFailedAnswer(message);
   if (message.role === "bashExecution") {

@@ -178,3 +178,9 @@ describe("renderTranscript", () => {
     expect(shown).toContain('(arguments="ls")');
   });
 });
+
+it("shows a call whose name is no text", () => {
+  const call = { type: "toolCall", id: "c", name: { toString: "none" }, arguments: { path: "a.ts" } };
+  const answer = { role: "assistant", content: [call], timestamp: 1 } as never;
+  expect(renderTranscript([answer])).toContain('(path="a.ts")</call>');
+});
