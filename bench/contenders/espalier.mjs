@@ -61,15 +61,17 @@ export const tasks = {
     }),
 
   /** Reads the whole tree (ids, parents, types, offsets, all branches), without texts. */
-  index: ({ path, withContext = false }) =>
+  index: ({ path, withContext = false, countsBytes = false }) =>
     using(openToRead(path), async (session) => {
-      const before = bufferBytes();
+      // A collection of garbage before it would make the index slower.
+      const before = countsBytes && bufferBytes();
       const { ms, result } = await timed(() => session.tree);
       if (withContext && session.context.messages.length === 0) throw new Error("The context is empty.");
       const { length } = result;
       const peak = peakMegabytes();
       // The columns of the index are the only buffers that stay.
-      return { ms, entries: length, bytesPerEntry: (bufferBytes() - before) / length, peak };
+      const bytesPerEntry = countsBytes && (bufferBytes() - before) / length;
+      return { ms, entries: length, bytesPerEntry, peak };
     }),
 
   /** Explains each break of the prompt cache over a whole session. */

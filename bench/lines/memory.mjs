@@ -29,7 +29,7 @@ const memory = {
     const tree = await bench.row({
       work: `peak of the process with the whole tree, ${sizeName(entries)}`,
       unit: "MB",
-      tasks: { espalier: ["index", { path }] },
+      tasks: { espalier: ["index", { path, countsBytes: true }] },
       rounds: 3,
       fresh: true,
       of: peakOf,
