@@ -190,7 +190,8 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
       for (const [channel, dumped] of fresh)
         values[channel] = stored.ref(dumped, above?.data?.values[channel]);
 
-      const isSaid = Object.hasOwn(newVersions, this.#messages);
+      // A copied checkpoint has messages that its parent does not have, but no new version of them.
+      const isSaid = versions[this.#messages] !== above?.data?.versions[this.#messages];
       const all = isSaid ? this.#messagesOf(known, stored, values[this.#messages], above) : undefined;
       const outside = around === undefined ? undefined : known.place(outer, around);
       const tail = (above ?? outside)?.tail ?? null;

@@ -181,13 +181,15 @@ test("a fork of an old checkpoint is a branch, and each branch reads its own mes
   await session.close();
 });
 
-test("a copied checkpoint keeps the values of the one it copies", async () => {
-  const saver = new EspalierSaver({ store: memoryStore() });
+test("a copied checkpoint has the values of the one it copies, and its messages in the session", async () => {
+  const store = memoryStore();
+  const saver = new EspalierSaver({ store });
   const graph = gardener(saver);
   await graph.invoke(ask("What grows?"), onThread("copy"));
   const { values, config } = await graph.getState(onThread("copy"));
   const copy = await graph.updateState(config, null, "__copy__");
   expect((await graph.getState(copy)).values).toEqual(values);
+  expect(await contextOf("copy", { store })).toEqual(textsOf(values.messages));
   await saver.close();
 });
 
