@@ -138,6 +138,25 @@ describe("acts that are not awaited one by one", () => {
     expect(prompts(session).at(-1)).toBe("One more.");
   });
 
+  test("labels, names, pins, edits, undos and messages are written in the order of their calls", async () => {
+    const { session } = await plant();
+    const length = session.getEntries().length;
+    const id = session.leafId!;
+    await Promise.all([
+      session.label(id, "here"),
+      session.rename("Garden"),
+      session.pin(id),
+      session.appendMessages([{ role: "user", content: "Go on." }]),
+      session.hide(id),
+      session.undo(),
+      session.rename("Orchard"),
+    ]);
+    const types = session.getEntries().map(({ type }) => type);
+    expect(types.slice(length)).toEqual([
+      ...["label", "session_info", "custom", "message", "context_edit", "leaf", "session_info"],
+    ]);
+  });
+
   test("the last of two navigations decides where the leaf is", async () => {
     const { session } = await plant();
     const [here, there] = [session.leafId!, session.getBranch().at(-5)!.id];

@@ -318,7 +318,6 @@ async function takeBack(
   { verb, newest, nothing }: { verb: "undo" | "redo"; newest: string; nothing: string },
   plan: (tree: Tree) => TakingBack | undefined,
 ): Promise<UndoResult> {
-  await session.load();
   let oldLeafId: string | null = null;
   let planned: TakingBack | undefined;
   // The plan is made after all earlier appends, so that two concurrent undos revert two actions.

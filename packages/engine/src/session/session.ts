@@ -398,8 +398,8 @@ export class Session extends SessionTree {
 
   /** Labels an entry; no text removes the label. Returns the new entry's id. Throws `unknown-entry`, `not-text`. */
   async label(targetId: string, text?: string): Promise<string> {
-    (await this.load()).row(targetId);
-    return this.#appendOne(label.of({ targetId, ...(text ? { label: shownLine(text, "label") } : {}) }));
+    const given = text ? { label: shownLine(text, "label") } : {};
+    return this.#appendOne(label.of({ targetId, ...given }), targetId);
   }
 
   /** Names the session. Returns the id of the entry with the name. Throws `not-text` for a blank name. */
@@ -409,8 +409,7 @@ export class Session extends SessionTree {
 
   /** Pins an entry (compactions keep it verbatim) or unpins it. Returns the new entry's id. Throws `unknown-entry`. */
   async pin(targetId: string, pinned = true): Promise<string> {
-    (await this.load()).row(targetId);
-    return this.#appendOne(custom.of({ customType: PIN, data: { targetId, pinned } }));
+    return this.#appendOne(custom.of({ customType: PIN, data: { targetId, pinned } }), targetId);
   }
 
   /**
@@ -421,13 +420,16 @@ export class Session extends SessionTree {
    * @throws EspalierError `unknown-entry`, `invalid-entry` for such a line; `not-in-context` for an entry out of context
    */
   async hide(targetId: string, hidden = true): Promise<string | null> {
-    await this.load();
     const [edit] = await this.append(() => planHiding(this, targetId, hidden));
     return edit?.id ?? null;
   }
 
-  async #appendOne(entry: NewEntry): Promise<string> {
-    return (await this.append(entry))[0]!.id;
+  async #appendOne(entry: NewEntry, ...targets: string[]): Promise<string> {
+    const drafts = () => {
+      for (const id of targets) this.tree.row(id);
+      return [entry];
+    };
+    return (await this.append(drafts))[0]!.id;
   }
 
   /** Replays the session: yields its state after each entry, in file order. */
