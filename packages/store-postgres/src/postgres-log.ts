@@ -110,9 +110,13 @@ export class PostgresLog implements SessionLog {
         ),
       );
       this.#found.isPlain &&= rows.every(({ isPlain }) => isPlain);
-      const isOnlyOwn = isWhole && start.lines === this.#found.extent.lines;
-      await withSessionError("unreadable", () => this.#see(end, isOnlyOwn ? rows : undefined));
       this.#appended();
+      const isOnlyOwn = isWhole && start.lines === this.#found.extent.lines;
+      await withSessionError("unreadable", () =>
+        this.#see(end, isOnlyOwn ? rows : undefined).catch((error: unknown) => {
+          throw withDoubt(error);
+        }),
+      );
       const offset = Math.max(start.bytes, from);
       return { offset, length: end.bytes - offset, from, to: end.bytes };
     });
@@ -245,18 +249,24 @@ async function appendLines(
     });
   } catch (error) {
     if (breaks(error, "line_parent")) throw unknownParent(error as EspalierError);
-    if (!mayBeWritten || !isUnreachable(error)) throw error;
-    const message = `${error.message} The lines may have been written all the same; open the session again to see them.`;
-    throw new EspalierError(error.code, message, { cause: error });
+    throw mayBeWritten ? withDoubt(error) : error;
   }
 }
 
-const isUnreachable = (error: unknown): error is EspalierError =>
-  error instanceof EspalierError && error.code === "unreachable";
+/** Adds to a problem of the database that the lines of an append may be written. Other errors say what is written. */
+function withDoubt(error: unknown): unknown {
+  if (!(error instanceof EspalierError && DATABASE_PROBLEMS.has(error.code))) return error;
+  const message = `${error.message} The lines may have been written all the same; open the session again to see them.`;
+  return new EspalierError(error.code, message, { cause: error });
+}
+
+const DATABASE_PROBLEMS: ReadonlySet<string> = new Set(["unreachable", "timeout", "refused"]);
 
 /** Returns whether a statement may have run although its answer is missing. A refused connection has sent nothing. */
 const isLost = (error: unknown): boolean =>
-  isUnreachable(error) && (error.cause as NodeJS.ErrnoException | undefined)?.code !== "ECONNREFUSED";
+  error instanceof EspalierError &&
+  error.code === "unreachable" &&
+  (error.cause as NodeJS.ErrnoException | undefined)?.code !== "ECONNREFUSED";
 
 /** Returns whether all lines with an id are in the session. They are written all together or not at all. */
 async function isWritten(

@@ -1,4 +1,4 @@
-import { EspalierError } from "@espalier/jsonl-stream";
+import { type DatabaseErrorCode, EspalierError } from "@espalier/jsonl-stream";
 import { custom, ForkLines, forkHeader, planFork, SessionTree, Tree } from "@espalier/session-tree";
 import { testHeader as header, testLine as line } from "@espalier/session-tree/testing";
 import { type Database, postgresStore } from "@espalier/store-postgres";
@@ -111,6 +111,37 @@ test("an append at the expected leaf that was committed without an answer is wri
   const [entry] = await session.append(custom.of({ customType: "test" }), { ifLeaf: "a" });
   expect(isLost).toBe(true);
   expect(idsOf(await session.load())).toEqual(["a", entry!.id]);
+  await store.close();
+});
+
+test.each<[string, Record<string, ("lost" | DatabaseErrorCode)[]>]>([
+  ["the lines of another writer above it cannot be read", { "espalier-fetch": ["timeout"] }],
+  ["its repetition waits too long for a lock", { "espalier-insert": ["lost", "timeout"] }],
+  ["its repetition is refused", { "espalier-insert": ["lost", "refused"] }],
+])("an append that was committed says so when %s", async (_, failures) => {
+  const database = shared.open();
+  const namespace = freshNamespace();
+  const other = await postgresStore(shared.open(), namespace).create(header("s1"), [line("a")]);
+  let isFailing = false;
+  const store = postgresStore(
+    like(database, {
+      async query(statement, values) {
+        const failure = isFailing ? failures[statement.name ?? ""]?.shift() : undefined;
+        if (failure && failure !== "lost") throw new EspalierError(failure, "It fails.");
+        const rows = await database.query(statement, values);
+        if (failure) throw lost();
+        return rows as never;
+      },
+    }),
+    namespace,
+  );
+  const session = await SessionTree.open(await store.open({ file: other.ref }, "write"));
+  await session.load();
+  await other.append([line("b", "a")]);
+  isFailing = true;
+  await expect(session.append(custom.of({ customType: "test" }))).rejects.toThrow(/may have been written/);
+  await session.refresh();
+  expect(session.tree.length).toBe(3);
   await store.close();
 });
 
