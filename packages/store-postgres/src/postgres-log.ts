@@ -118,7 +118,8 @@ export class PostgresLog implements SessionLog {
         }),
       );
       const offset = Math.max(start.bytes, from);
-      return { offset, length: end.bytes - offset, from, to: end.bytes };
+      const ownEnd = rows.reduce((at, { bytes }) => at + bytes.length + 1, start.bytes);
+      return { offset, length: Math.max(ownEnd - offset, 0), from, to: end.bytes };
     });
   }
 

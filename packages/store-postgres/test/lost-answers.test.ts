@@ -114,6 +114,36 @@ test("an append at the expected leaf that was committed without an answer is wri
   await store.close();
 });
 
+test("observers receive the lines that another writer appended behind an append without an answer", async () => {
+  const namespace = freshNamespace();
+  const database = shared.open();
+  const other = postgresStore(shared.open(), namespace);
+  const { ref } = await other.create(header("s1"), [line("a")]);
+  let isLost = false;
+  const store = postgresStore(
+    like(database, {
+      async query(statement, values) {
+        const rows = await database.query(statement, values);
+        if (isLost || statement.name !== "espalier-insert") return rows as never;
+        isLost = true;
+        await (await other.open(ref, "write")).append([line("theirs", "a")]);
+        throw lost();
+      },
+    }),
+    namespace,
+  );
+  const session = await SessionTree.open(await store.open(ref, "write"));
+  const tree = await session.load();
+  const told: unknown[] = [];
+  session.subscribe((change) => told.push(change.type === "foreign" ? change : change.type));
+  await session.append(custom.of({ customType: "test" }));
+  const to = (await session.log.load()).size;
+  const from = to - line("theirs", "a").length - 1;
+  expect(told).toEqual(["appended", { type: "foreign", from, to }]);
+  expect([...tree.ids()].at(-1)).toBe("theirs");
+  await Promise.all([store.close(), other.close()]);
+});
+
 test.each<[string, Record<string, ("lost" | DatabaseErrorCode)[]>]>([
   ["the lines of another writer above it cannot be read", { "espalier-fetch": ["timeout"] }],
   ["its repetition waits too long for a lock", { "espalier-insert": ["lost", "timeout"] }],

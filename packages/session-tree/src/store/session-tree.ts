@@ -212,6 +212,8 @@ export class SessionTree {
 
         if (at.from < at.offset) this.#notify({ type: "foreign", from: at.from, to: at.offset });
         this.#notify({ type: "appended", entries, leafId: this.leafId, previousLeafId });
+        const end = at.offset + at.length;
+        if (end < at.to) this.#notify({ type: "foreign", from: end, to: at.to });
       },
     });
     const { entries } = prepared!;
