@@ -185,11 +185,10 @@ export class PostgresLog implements SessionLog {
   /** Extends the part that was read to `end`. `own` has the new lines when they are known. */
   async #see(end: Extent, own?: readonly LineRow[]): Promise<void> {
     const bytes = this.#bytes;
-    // A failed call fetched more bytes than count as read.
-    if (bytes && bytes.size > this.#found.extent.bytes) this.#bytes = undefined;
-    else if (bytes && own) {
-      for (const row of own) addLine(bytes, row.bytes);
-    } else if (bytes) await fetchInto(bytes, this.#database, this.#found.place, this.#found.extent, end);
+    // A failed call may have fetched more bytes than count as read.
+    if (bytes) bytes.size = this.#found.extent.bytes;
+    if (bytes && own) for (const row of own) addLine(bytes, row.bytes);
+    else if (bytes) await fetchInto(bytes, this.#database, this.#found.place, this.#found.extent, end);
     this.#found.extent = end;
   }
 

@@ -209,6 +209,30 @@ test("sessions are listed and found by their ids and names after a lost answer",
   await store.close();
 });
 
+test("a loaded session stays loaded when the connection is lost while it reads much of another writer", async () => {
+  const database = shared.open();
+  const namespace = freshNamespace();
+  const other = await postgresStore(shared.open(), namespace).create(header("s1"), [line("a")]);
+  let pages = 0;
+  const store = postgresStore(
+    like(database, {
+      reconnectMs: 0,
+      query: (statement, values) =>
+        statement.name === "espalier-fetch" && pages++ === 2
+          ? Promise.reject(lost())
+          : database.query(statement, values),
+    }),
+    namespace,
+  );
+  const session = await SessionTree.open(await store.open({ file: other.ref }, "write"));
+  await session.load();
+  for (const id of ["b", "c"]) await other.append([line(id, "a", "x".repeat(5_000_000))]);
+  await expect(session.refresh()).rejects.toMatchObject({ code: "unreadable" });
+  await session.append(custom.of({ customType: "test" }));
+  expect(idsOf(session.tree)).toHaveLength(4);
+  await store.close();
+});
+
 test("a listing fails as unreadable if the connection is lost, like any other reading", async () => {
   const database = shared.open();
   const store = postgresStore(
