@@ -55,11 +55,9 @@ export interface PostgresStore extends SessionStore {
   close(): Promise<void>;
 }
 
-/** Removes a session and the originals of its upgrades. Returns the names of the originals. */
-const DELETE = {
-  text: `WITH removed AS (DELETE FROM espalier.session WHERE key = $1 AND made = $2)
-    SELECT ref FROM espalier.session WHERE original_of = $1 ORDER BY ref`,
-};
+/** Selects the originals of a session's upgrades. They are removed with it. */
+const ORIGINALS = { text: "SELECT ref FROM espalier.session WHERE namespace = $1 AND original_of = $2" };
+const DELETE = { text: "DELETE FROM espalier.session WHERE key = $1 AND made = $2" };
 
 /** Returns a store for one namespace of a database with tables (see `migrate`). @throws EspalierError `address` */
 export function postgresStore(database: Database, namespace: string): PostgresStore {
@@ -125,12 +123,14 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
       const { place } = await find(ref);
       const lease = await store.lease({ file: place.ref });
       try {
-        const originals = await writing(() =>
-          database.query<{ ref: string }>(DELETE, [place.key, place.made]),
-        );
-        return [place.ref, ...originals.map(({ ref }) => ref)];
+        return await writing(async () => {
+          const originals = await retriedQuery<{ ref: string }>(database, ORIGINALS, [namespace, place.key]);
+          await retriedQuery(database, DELETE, [place.key, place.made]);
+          return [place.ref, ...originals.map(({ ref }) => ref)];
+        });
       } finally {
-        await lease.release();
+        // The lease ends with the session; if the session could not be removed, it lapses.
+        await lease.release().catch(() => undefined);
       }
     },
     async *follow(ref, options = {}) {

@@ -209,6 +209,30 @@ test("sessions are listed and found by their ids and names after a lost answer",
   await store.close();
 });
 
+test("a session that was removed without an answer is removed, and so are its originals", async () => {
+  const database = shared.open();
+  let isGone = false;
+  const store = postgresStore(
+    like(database, {
+      reconnectMs: 200,
+      async query(statement, values) {
+        if (isGone && statement.name === "espalier-release") throw lost();
+        const rows = await database.query(statement, values);
+        if (isGone || !statement.text.includes("DELETE FROM espalier.session")) return rows as never;
+        isGone = true;
+        throw lost();
+      },
+    }),
+    freshNamespace(),
+  );
+  const old = `{"type":"session","id":"old","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/garden"}`;
+  const log = await store.create(old, ['{"type":"custom","customType":"test","timestamp":"t"}']);
+  await (await SessionTree.open(log)).append(custom.of({ customType: "test" }));
+  expect(await store.delete("old")).toEqual(["old", "old.v1"]);
+  await expect(store.open("old", "read")).rejects.toMatchObject({ code: "not-found" });
+  await store.close();
+});
+
 test("a loaded session stays loaded when the connection is lost while it reads much of another writer", async () => {
   const database = shared.open();
   const namespace = freshNamespace();
