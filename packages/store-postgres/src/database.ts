@@ -185,10 +185,7 @@ export interface ConnectionOptions {
   statementMs?: number;
   /** Milliseconds that a statement may wait for a lock. Default 10,000. 0: no limit of its own. */
   lockMs?: number;
-  /**
-   * Milliseconds for which a lost connection is retried before an append or a read fails. Default 10,000; a server that
-   * restarts needs about one second.
-   */
+  /** Milliseconds for which a lost connection is retried (a server restarts in about 1,000). Default 10,000. */
   reconnectMs?: number;
 }
 
@@ -256,8 +253,7 @@ export function poolDatabase(
   const assertOpen = () => {
     if (closing) throw new EspalierError("closed", `${place} was closed by this program; open it again.`);
   };
-  const using = async <Result>(use: (connection: Connection) => Promise<Result>): Promise<Result> => {
-    assertOpen();
+  const withClient = async <Result>(use: (connection: Connection) => Promise<Result>): Promise<Result> => {
     const client = await withStoreErrors(() => pool.connect(), place);
     // The statement's caller gets the error. Without a listener, the error would end the process.
     const ignore = () => undefined;
@@ -272,6 +268,14 @@ export function poolDatabase(
       client.off("error", ignore);
       client.release(isBroken);
     }
+  };
+  /** Uses of connections that have not ended. A pool that ends forgets those that wait for a connection. */
+  const running = new Set<Promise<unknown>>();
+  const using: typeof withClient = async (use) => {
+    assertOpen();
+    const work = withClient(use);
+    running.add(work);
+    return work.finally(() => running.delete(work));
   };
   return {
     place,
@@ -301,8 +305,7 @@ export function poolDatabase(
       try {
         await withStoreErrors(async () => {
           await client.connect();
-          await client.query(pinned);
-          await client.query(KEEPALIVES);
+          await client.query(`${pinned}; ${KEEPALIVES}`);
         }, place);
       } catch (error) {
         // A connection that failed during setup would keep the program from ending.
@@ -317,7 +320,7 @@ export function poolDatabase(
       };
     },
     close() {
-      closing ??= pool.end();
+      closing ??= Promise.allSettled(running).then(() => pool.end());
       return closing;
     },
   };

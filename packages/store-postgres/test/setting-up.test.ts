@@ -291,6 +291,18 @@ describe.skipIf(!hasServer)("setting up the tables", () => {
     await store.close();
   }, 60_000);
 
+  test("closing a store waits for calls that wait for a connection", async () => {
+    const address = databaseNamed("waiting");
+    await asOperator("CREATE DATABASE waiting");
+    await migratePostgres(address);
+    const store = openPostgresStore(address, { connections: 1 });
+    const logs = await Promise.all(["a", "b", "c"].map((id) => store.create(header(id))));
+    const appended = logs.map((log) => log.append([line("e")]));
+    await new Promise(setImmediate);
+    await store.close();
+    expect((await Promise.all(appended)).map(({ length }) => length > 0)).toEqual([true, true, true]);
+  });
+
   test("a closed store reports it at once", async () => {
     const address = databaseNamed("closing");
     await asOperator("CREATE DATABASE closing");
