@@ -264,6 +264,7 @@ export class Agent {
     const run: Run = { controller: new AbortController(), log, last: null };
     const { signal } = run.controller;
     this.#run = run;
+    this.#queue.beginRun();
     try {
       this.#tell({ type: "agent_start" });
       await this.session.tell(agentStart, {});
@@ -337,7 +338,7 @@ export class Agent {
   }
 
   async #deliver(log: TurnLog, ...prompt: NewEntry[]): Promise<Entry[]> {
-    const appended = await log.append([...this.#queue.toDeliver(), ...prompt]);
+    const appended = await log.append(this.#queue.toDeliver(prompt));
     this.#queue.delivered(appended);
     return appended;
   }
@@ -399,6 +400,8 @@ class InputQueue {
   readonly #session: Session;
   /** Input of this process that is not delivered, by the id of its message. A compaction can hide it from the window. */
   readonly #said = new Map<string, Entry>();
+  /** Ids of the input of the current run: its prompt was given before them. */
+  readonly #later = new Set<string>();
   #adding = 0;
   #added: Promise<unknown> = Promise.resolve();
 
@@ -422,9 +425,15 @@ class InputQueue {
     return this.#adding > 0;
   }
 
+  /** Input added from now on is later than the prompt of the run that begins. */
+  beginRun(): void {
+    this.#later.clear();
+  }
+
   /** Adds input. Resolves when it is on disk. */
   async add(text: string): Promise<void> {
     const data = { sessionId: this.#session.id, entryId: createId(), text };
+    this.#later.add(data.entryId);
     const adding = this.#session.append(custom.of({ customType: QUEUED, data }), { durability: "fsync" });
     this.#adding++;
     const ended = () => this.#adding--;
@@ -441,11 +450,14 @@ class InputQueue {
     if (!this.#session.log.view && this.waiting.length > 0) await this.#session.load();
   }
 
-  /** Returns waiting input as messages to append. Their ids ensure that each is delivered once. */
-  toDeliver(): NewEntry[] {
-    return this.waiting.map(({ entryId, text }) =>
+  /** Returns a prompt and waiting input as messages to append. The ids of input ensure that each is delivered once. */
+  toDeliver(prompt: readonly NewEntry[]): NewEntry[] {
+    const { waiting } = this;
+    const later = waiting.findIndex(({ entryId }) => this.#later.has(entryId));
+    const drafts: NewEntry[] = waiting.map(({ entryId, text }) =>
       message.of({ id: entryId, message: { role: "user", content: text, timestamp: Date.now() } }),
     );
+    return drafts.toSpliced(later < 0 ? drafts.length : later, 0, ...prompt);
   }
 
   /** Removes the input that these entries deliver. */

@@ -1,7 +1,13 @@
 import { createAgent } from "@espalier/agent";
 import { type ScriptedTurn, scriptedModel } from "@espalier/agent/testing";
 import { createSession, defineExtension, openSession, type Session } from "@espalier/engine";
-import { memoryStore, type SessionLog, type SessionStore } from "@espalier/session-tree";
+import {
+  isMessage,
+  memoryStore,
+  messageText,
+  type SessionLog,
+  type SessionStore,
+} from "@espalier/session-tree";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { quiet, textsOf, until, workingFolder } from "./stage.ts";
@@ -76,6 +82,16 @@ test("input during any event is delivered in order and once", async () => {
     }),
     { numRuns: 40, endOnFailure: true },
   );
+});
+
+test("a second prompt that follows the first at once is delivered after it", async () => {
+  const session = await createSession({ store: memoryStore(), log: quiet });
+  const agent = createAgent({ session, model: scriptedModel([{ text: "Pears." }, { text: "Plums." }]) });
+  await Promise.all([agent.run("What grows here?"), agent.run("And there?")]);
+  const said = session
+    .getBranch()
+    .flatMap((entry) => (isMessage(entry, "user") ? [messageText(entry.message)] : []));
+  expect(said).toEqual(["What grows here?", "And there?"]);
 });
 
 test("input at the moment when a run ends is sent with its text, by that run or by a new one", async () => {
