@@ -16,7 +16,7 @@ import {
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { drawTree, type Entry, memoryStore, openSession, type SessionStore } from "espalier";
 import { EspalierSaver } from "espalier/adapters/langgraph";
-import { messageText } from "espalier/extend";
+import { isMessage, messageText } from "espalier/extend";
 import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
 
@@ -147,6 +147,25 @@ test("late writes do not move the leaf from the newest checkpoint", async () => 
   await saver.close();
 });
 
+test("a message is removed once, and writes that are repeated are written once", async () => {
+  const store = memoryStore();
+  const saver = new EspalierSaver({ store });
+  let config: Parameters<EspalierSaver["put"]>[0] = onThread("once");
+  const [one, two] = ["one", "two"].map((id) => new HumanMessage({ id, content: id }));
+  for (const [step, messages] of [[one, two], [two], [one], [two]].entries())
+    config = await saver.put(config, checkpointOf(step, messages), metadata, { messages: step });
+  for (let attempt = 0; attempt < 2; attempt++)
+    await saver.putWrites(config, [["messages", two]], "task", "~__pregel_pull, agent");
+  const session = await openSession("once", { store, mode: "read" });
+  const types = session.getEntries().map(({ type }) => type);
+  await session.close();
+  await saver.close();
+  expect(await contextOf("once", { store })).toEqual(["two"]);
+  // The third step removes `two` and adds `one` again, and the fourth the reverse.
+  expect(types.filter((type) => type === "context_edit")).toHaveLength(3);
+  expect(types.filter((type) => type === "custom")).toHaveLength(5);
+});
+
 test("two forks of one checkpoint keep both values", async () => {
   const saver = new EspalierSaver({ store: memoryStore() });
   const root = await saver.put(onThread("fork"), checkpointOf(1, ["a"]), metadata, { messages: 1 });
@@ -243,7 +262,11 @@ test("a subgraph is a branch: below the graph if it shares messages, otherwise w
   await saver.close();
   const session = await openSession("experts", { home, mode: "read" });
   const ends = session.branches().map(({ leafId }) => textsOf(session.contextAt(leafId).messages));
+  const said = session
+    .getEntries()
+    .flatMap((entry) => (isMessage(entry, "user") ? messageText(entry.message) : []));
   await session.close();
+  expect(said).toEqual(["What grows?", "Alone."]);
   expect(ends).toEqual(
     expect.arrayContaining([
       ["What grows?", "The sharer thinks."],
@@ -252,21 +275,25 @@ test("a subgraph is a branch: below the graph if it shares messages, otherwise w
   );
 });
 
-test("the messages of a delta channel are shown, and its history is that of its path", async () => {
-  const home = freshHome();
-  const saver = new EspalierSaver({ home });
-  const messages = () => new DeltaChannel(messagesDeltaReducer, { initialValueFactory: () => [] });
-  const State = Annotation.Root({ messages });
-  const graph = new StateGraph(State)
-    .addNode("agent", async () => ({ messages: [answer(`Answer ${number}.`)] }))
-    .addEdge(START, "agent")
-    .compile({ checkpointer: saver });
-  for (const question of ["One?", "Two?", "Three?"]) await graph.invoke(ask(question), onThread("delta"));
-  const { values } = await graph.getState(onThread("delta"));
-  await saver.close();
-  expect(values.messages).toHaveLength(6);
-  expect(await contextOf("delta", { home })).toEqual(textsOf(values.messages));
-});
+test.each([1_000, 2])(
+  "the messages of a delta channel are shown, with a snapshot after %i writes",
+  async (snapshotFrequency) => {
+    const home = freshHome();
+    const saver = new EspalierSaver({ home });
+    const options = { initialValueFactory: () => [], snapshotFrequency };
+    const messages = () => new DeltaChannel(messagesDeltaReducer, options);
+    const State = Annotation.Root({ messages });
+    const graph = new StateGraph(State)
+      .addNode("agent", async () => ({ messages: [answer(`Answer ${number}.`)] }))
+      .addEdge(START, "agent")
+      .compile({ checkpointer: saver });
+    for (const question of ["One?", "Two?", "Three?"]) await graph.invoke(ask(question), onThread("delta"));
+    const { values } = await graph.getState(onThread("delta"));
+    await saver.close();
+    expect(values.messages).toHaveLength(6);
+    expect(await contextOf("delta", { home })).toEqual(textsOf(values.messages));
+  },
+);
 
 /** What happens to a list of messages: ids and texts. */
 const change = fc.oneof(
