@@ -16,7 +16,7 @@ import { transferCommands } from "./commands/transfer.ts";
 import { diff, replay, tree } from "./commands/tree.ts";
 import { failureOf, unknownCommand } from "./failure.ts";
 import { globalOptions, optionOf } from "./options.ts";
-import { createShell, OutputClosed, type Shell } from "./shell.ts";
+import { consoleTo, createShell, OutputClosed, type Shell } from "./shell.ts";
 import { wrapToColumns } from "./text.ts";
 
 /** All commands, in the order of the help, under their headings. */
@@ -85,8 +85,7 @@ With --json an error is {"error":{"code","message"}}. Exit code: 0 success, 1 fa
  */
 export async function runCommandLine(parameters: readonly string[]): Promise<number> {
   const shell = createShell(parameters);
-  // Stdout is for the command's answer, so the console of extensions writes to stderr.
-  Object.assign(console, { _stdout: process.stderr });
+  consoleTo();
   const program = createProgram(shell);
   process.once("uncaughtException", (error) => void endByStray(shell, error));
   try {

@@ -1,4 +1,5 @@
 import { createInterface } from "node:readline";
+import { Writable } from "node:stream";
 import type { ExtensionDialogs, OpenOptions } from "@espalier/engine";
 import { TemporaryFile } from "@espalier/interop/node";
 import { jsonPieces, jsonText, wellFormedJson } from "@espalier/jsonl-stream";
@@ -65,6 +66,21 @@ export function createShell(parameters: readonly string[]) {
 function wantsJson(parameters: readonly string[]): boolean {
   const end = parameters.indexOf("--");
   return parameters.slice(0, end < 0 ? parameters.length : end).includes("--json");
+}
+
+/**
+ * Sends what extensions and libraries print to the console to stderr, since stdout is for the command's answer; with `say`,
+ * to that function, since a printed line would destroy a drawn screen.
+ */
+export function consoleTo(say?: (text: string) => void): void {
+  const lines = new Writable({
+    write(text, _, done) {
+      say?.(plainLine(String(text)));
+      done();
+    },
+  });
+  const stream = say ? lines : process.stderr;
+  Object.assign(console, { _stdout: stream, _stderr: stream });
 }
 
 /**

@@ -156,6 +156,13 @@ test.skipIf(!hasTmux)("a compaction that begins after an answer is shown until i
   await chat.until((shown) => !shown.includes("Esc aborts it"), "the end of the compaction");
 });
 
+test.skipIf(!hasTmux)("what the console prints is shown above the input of the chat", async () => {
+  const { chat } = await chatWith(`
+    api.on("session_before_tree", () => console.warn("The tide\\nis \u001b[31mhigh."));`);
+  chat.type("/navigate ebb-prompt");
+  await chat.shows(/\nThe tide is high\.\nThe leaf is before the first entry.*\n\n.*\n› What is the ebb\?\n/);
+});
+
 test.skipIf(!hasTmux)("an answer that cannot be recorded stays apart from the next one", async () => {
   const { chat } = await chatWith(`
     let refused = false;

@@ -392,6 +392,22 @@ test.skipIf(!hasTmux)(
   },
 );
 
+test.skipIf(!hasTmux)("what the console prints is shown in the last row of the terminal", async () => {
+  const extension = join(temporaryFolder(), "talks.mjs");
+  writeFileSync(
+    extension,
+    'export default (api) => void setInterval(() => console.log("high\\ntide"), 50);\n',
+  );
+  const screen = await Tmux.run([demoCopy(), "--extension", extension], { columns: 120, rows: 40 });
+  await screen.shows("212 entries");
+  screen.keys("l");
+  await screen.shows("Label of this entry");
+  screen.type("spring");
+  const shown = await screen.shows("high tide");
+  expect(shown.split("\n")[0]).toContain("213 entries");
+  expect(shown.trimEnd().split("\n").at(-1)).toBe(" high tide");
+});
+
 test.skipIf(!hasTmux).each([
   ["an exception that nobody catches", "setTimeout(() => { throw new Error('lost in a timer'); })"],
   ["a promise that nobody waits for", "void Promise.reject(new Error('lost in a timer'))"],

@@ -2,7 +2,7 @@
 import type { Agent } from "@espalier/agent";
 import type { OpenOptions, Session } from "@espalier/engine";
 import { isMessage, messageText } from "@espalier/session-tree";
-import { lineDialogs, type Shell } from "../shell.ts";
+import { consoleTo, lineDialogs, type Shell } from "../shell.ts";
 import { cutToColumns, plainLine } from "../text.ts";
 import { completeChat, runChatCommand } from "./chat-commands.ts";
 import { ChatDrawing, viewGreeting, viewState } from "./chat-drawing.ts";
@@ -14,6 +14,7 @@ import { UnsentFile } from "./unsent-texts.ts";
 export async function runChat(shell: Shell, ref: string | undefined, choices: ChatChoices): Promise<void> {
   let loop: Chat | undefined;
   const complain = (sentence: string) => (loop ? loop.warn(sentence) : shell.complain(sentence));
+  consoleTo(complain);
   const inChat = lineDialogs(complain, async (question, signal) => loop?.ask(question, signal));
   // Before the screen is drawn, and after the user has left it, questions are asked as in every command.
   const dialogs = () => (loop?.isDrawn ? undefined : shell.dialogs) ?? inChat;

@@ -19,7 +19,7 @@ import { oneAfterTheOther } from "@espalier/viewer/model";
 import { subAgentCosts, sumOfBills } from "../commands/costs.ts";
 import { formatMany } from "../numbers.ts";
 import { currentSettings, storeInUse, storeOf, summarizerOf, tellSkipped } from "../opening.ts";
-import type { Shell } from "../shell.ts";
+import { consoleTo, type Shell } from "../shell.ts";
 import { plainLine } from "../text.ts";
 import { actEffects } from "./effects/acts.ts";
 import { collect, failure, followLog, LatestTask, type Performers, pauses } from "./effects/task.ts";
@@ -105,6 +105,7 @@ export async function openTerminal(shell: Shell, ref?: string, ascii = false): P
     dispatch({ type: "resize", ...screen.size });
   };
   stdout.on("resize", resized);
+  consoleTo((message) => dispatch({ type: "warned", message }));
   try {
     screen.enter();
     perform(ref === undefined ? { type: "list-sessions", filter: {} } : { type: "open", ref });
@@ -121,6 +122,7 @@ export async function openTerminal(shell: Shell, ref?: string, ascii = false): P
     // An aborted import begins to read the list again.
     lists.end();
     screen.leave();
+    consoleTo();
     signals.forget();
   }
 }
