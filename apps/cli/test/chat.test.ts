@@ -407,8 +407,8 @@ test.skipIf(!hasTmux)(
     await shows("The only option is --all: /tree [--all].");
     tmux.type("/tree --all");
     await shows(/^\S+ +custom +espalier\.queued/m);
-    tmux.type("/navigate 99");
-    await shows('There is no entry "99" in this session. /tree --all lists all ids.');
+    tmux.type("/navigate 999");
+    await shows('There is no entry "999" in this session. /tree --all lists all ids.');
     tmux.type("/context");
     await shows("What the model reads at");
 
