@@ -3,7 +3,7 @@ import { EventEmitter } from "node:events";
 import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
-import { createSession } from "@espalier/engine";
+import { createSession, openSession } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { memoryStore, type SessionStore } from "@espalier/session-tree";
 import { expect, test, vi } from "vitest";
@@ -187,6 +187,23 @@ test("a session that the user left while the one before was being closed is not 
   closes();
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(opened).toEqual([before, before]);
+});
+
+test("a session that another program writes can be forked", async () => {
+  const store = memoryStore();
+  const ref = await sessionIn(store);
+  const events: TerminalEvent[] = [];
+  const effects = actEffects(
+    { ...createShell([]), store },
+    receives((event) => events.push(event)),
+    { ref: () => ref, refresh: async () => undefined },
+  );
+  const other = await openSession({ file: ref }, { store });
+  const act = { name: "fork", entryId: other.leafId!, position: "at" } as const;
+  effects.performers.act({ type: "act", act });
+  await vi.waitFor(() => expect(events).toHaveLength(1), PATIENCE);
+  await other.close();
+  expect(events).toMatchObject([{ type: "acted", outcome: { value: { leafId: act.entryId } } }]);
 });
 
 test("a plan that the user has aborted opens no dialog", async () => {

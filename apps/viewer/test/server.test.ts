@@ -350,6 +350,21 @@ describe("a change by the server", () => {
     ]);
   });
 
+  test("is refused during another one, and says what a user of the page can do", async () => {
+    const other = await openSession({ file });
+    const [, refused] = await linesOf(await post(writing, "navigate", { id: "foreign1" }));
+    await other.close();
+    const message = "Another change of this session is running; wait until it ends, or stop it.";
+    expect(refused.error).toEqual({ code: "busy", message });
+  });
+
+  test("forks a session that another program writes", async () => {
+    const other = await openSession({ file });
+    const [, forked] = await linesOf(await post(writing, "fork", { id: "foreign1" }));
+    await other.close();
+    expect(forked.result).toMatchObject({ leafId: "foreign1" });
+  });
+
   test("is refused if it is not JSON, or comes from another site", async () => {
     const form = await fetch(`${writing}api/sessions/${KEY}/label`, { method: "POST", body: "id=x" });
     expect(form.status).toBe(400);

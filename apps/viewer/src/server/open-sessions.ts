@@ -199,8 +199,8 @@ export interface ViewerSessions {
   /** Describes the sessions of other agents on this machine that can be imported; empty if there are none. */
   found?(): string;
   /**
-   * Opens a session for a change, with its settings and summarizer. With `beside` the change is not part of the
-   * conversation, and is possible while others write. Called only by a server that may write.
+   * Opens a session for a change, with its settings and summarizer. With `beside` nothing is added to the
+   * conversation, so the change is possible while others write. Called only by a server that may write.
    */
   write(ref: string, options: { beside: boolean }): Promise<Session>;
   /** Finds places with a text in one session. */

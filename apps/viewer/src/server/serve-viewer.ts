@@ -111,9 +111,8 @@ function viewerApp(
     return streamEvents(context, "pulse", (signal) => watchSession(open, key, signal), end);
   });
   api.post("/api/sessions/:key/:act", smallBody, async (context) => {
-    const act = Object.hasOwn(writeRoutes, context.req.param("act"))
-      ? writeRoutes[context.req.param("act")]
-      : undefined;
+    const name = context.req.param("act");
+    const act = Object.hasOwn(writeRoutes, name) ? writeRoutes[name] : undefined;
     if (!act) throw new ViewerError("not-found", NOTHING_HERE.message);
     if (!write)
       throw new ViewerError(
@@ -122,8 +121,10 @@ function viewerApp(
       );
     const order = await orderIn(context.req.raw);
     const ref = await open.refOf(context.req.param("key"));
+    // A fork without a summary bills nothing, so nothing is written to the session itself.
+    const beside = name === "label" || (name === "fork" && order["summarize"] !== true);
     const stream = streamAct(async (options) => {
-      const session = await sessions.write(ref, { beside: context.req.param("act") === "label" });
+      const session = await sessions.write(ref, { beside });
       try {
         return await act(session, order, options);
       } finally {

@@ -1,3 +1,6 @@
+import { hostname } from "node:os";
+import type { EspalierError } from "@espalier/jsonl-stream";
+
 /** The one error class of the viewer. */
 export class ViewerError extends Error {
   override readonly name = "ViewerError";
@@ -48,9 +51,15 @@ const STATUS: Readonly<Record<string, FailureAnswer["status"]>> = {
   "already-running": 409,
 };
 
+/** The session's own sentence names cures of a program, such as to close a session that is open in this process. */
+const OURS = "Another change of this session is running; wait until it ends, or stop it.";
+
 export function failureAnswer(error: unknown): FailureAnswer {
-  const { code: given, message } =
-    error instanceof Error ? (error as Error & { code?: unknown }) : { code: "", message: String(error) };
-  const code = typeof given === "string" && given !== "" ? given : "internal";
+  const failure: Error & { code?: unknown; holder?: EspalierError["holder"] } =
+    error instanceof Error ? error : new Error(String(error));
+  const code = typeof failure.code === "string" && failure.code !== "" ? failure.code : "internal";
+  const { holder } = failure;
+  const isOurs = holder?.pid === process.pid && holder.host === hostname();
+  const message = isOurs ? OURS : failure.message;
   return { status: Object.hasOwn(STATUS, code) ? STATUS[code]! : 500, error: { code, message } };
 }

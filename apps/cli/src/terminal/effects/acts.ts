@@ -221,7 +221,8 @@ interface ActShape {
 
 export const ACTS = {
   navigate: { title: "navigating", use: "summarize", run: navigate },
-  fork: { title: "forking", use: "summarize", run: fork },
+  // Without a summary, nothing is written to the session itself.
+  fork: { title: "forking", use: "annotate", run: fork },
   label: { title: "labelling", use: "annotate", run: label },
   hide: { title: "hiding", use: "change", run: hide },
   rename: { title: "renaming", use: "annotate", run: rename },
