@@ -185,6 +185,21 @@ describe.skipIf(!hasBrowser)("a late answer", () => {
     await soon(() => page.url()).toContain("other=b1");
   });
 
+  test("to what the model reads gets the click that was meant for it", async () => {
+    const page = await showDemo("/context");
+    await page.locator(".pieces summary").first().waitFor();
+    const contexts = await hold(page, /\/context\?/);
+    await page.keyboard.press("Home");
+    await soon(contexts.count).toBe(1);
+    const clicked = page.locator(".pieces summary").first().click();
+    await Promise.race([clicked, drawn(page)]);
+    expect(await page.locator(".pieces details[open]").count()).toBe(0);
+    await contexts.release(0);
+    await clicked;
+    expect(await page.locator(".pieces details[open]").count()).toBe(1);
+    expect(await page.locator(".pieces > li").count()).toBe(1);
+  });
+
   test("does not close a dialog that was opened since", async () => {
     const page = await showDemo();
     await page.waitForSelector(".entry.selected");

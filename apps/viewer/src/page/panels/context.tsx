@@ -19,7 +19,8 @@ const FIRST_SHOWN = 200;
 /** Panel of the context at the selected entry: its messages with their tokens. */
 export function ContextPanel() {
   const { model } = useViewer();
-  const { answer, error } = useAnswer(() => model.reader.context(model.selected), [model, model.selected]);
+  const { selected } = model;
+  const { answer, error, of } = useAnswer(() => model.reader.context(selected), [selected, model]);
   const [shown, setShown] = useState(FIRST_SHOWN);
   if (error) return <p class="failure">{error.message}</p>;
   if (!answer) return <p class="quiet padded">Reading…</p>;
@@ -28,7 +29,8 @@ export function ContextPanel() {
   const window = answer.window ?? ASSUMED_WINDOW;
   const left = Math.max(0, pieces.length - shown);
   return (
-    <div class="panel">
+    // A message of the entry before takes no click: it disappears when the answer arrives.
+    <div class="panel" aria-busy={of !== selected}>
       <h2>What the model reads here</h2>
       <p class="quiet">
         {formatMany(pieces.length, "message")}, about {formatTokens(total)} tokens
