@@ -1,5 +1,5 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { openSession } from "@espalier/engine";
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { createSession, openSession } from "@espalier/engine";
 import { cacheLedger, compareBranches, statsOf } from "@espalier/engine/reading";
 import { htmlOf } from "@espalier/viewer";
 import { describe, expect, test } from "vitest";
@@ -208,9 +208,35 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     const page = await showDemo();
     const session = await openSession({ file });
     await session.appendMessages([{ role: "user", content: "A word from elsewhere." }]);
+    await session.rename("Another name");
     await session.close();
     await page.locator(".entry.selected").getByText("A word from elsewhere.").waitFor();
     await soon(() => selectedText(page)).toContain("A word from elsewhere.");
+    await soon(() => page.title()).toBe("Another name · Espalier");
+  });
+
+  test("shows a shorter file in the place of the session's, as after a repair, without a reload", async () => {
+    const file = scratch.copy(DEMO);
+    const page = await showDemo();
+    const lines = readFileSync(file, "utf8").split("\n");
+    writeFileSync(`${file}.new`, `${lines.slice(0, 12).join("\n")}\n`);
+    renameSync(`${file}.new`, file);
+    await page.getByText("11 entries").waitFor();
+    await soon(() => page.locator(".tree-line").last().getAttribute("data-row")).toBe("10");
+    await page.keyboard.press("2");
+    await page.getByText("What the model reads here").waitFor();
+    expect(await page.locator(".failure").count()).toBe(0);
+  });
+
+  test("says that a session has no entry", async () => {
+    const session = await createSession({ file: scratch.path("empty.jsonl") });
+    const { id } = session;
+    await session.close();
+    const { url } = await scratch.serve(built());
+    const page = await show(`${url}#/s/${id}`);
+    await page.getByText("This session has no entry yet.").waitFor();
+    await page.locator(".timeline").getByText("step 0 of 0").waitFor();
+    await soon(() => page.locator(".timeline output").textContent()).toMatch(/^0 tokens/);
   });
 
   test("with --write it labels, hides, navigates, forks and compacts; without, it has no buttons for this", async () => {

@@ -56,6 +56,7 @@ interface SessionViewProps {
 export function SessionView({ source, session, address, report }: SessionViewProps) {
   const [model, setModel] = useState<SessionModel>();
   const [trouble, setTrouble] = useState("");
+  const [replaced, setReplaced] = useState(0);
   useEffect(() => {
     let ended = false;
     let end = () => {};
@@ -64,8 +65,11 @@ export function SessionView({ source, session, address, report }: SessionViewPro
         const opened = await SessionModel.open(await source.open(session));
         if (ended) return;
         setModel(opened);
-        document.title = `${visibleControls(opened.facts.title)} · Espalier`;
-        if (source.isServed) end = followSession(session, opened);
+        const readAgain = () => {
+          setModel(undefined);
+          setReplaced(replaced + 1);
+        };
+        if (source.isServed) end = followSession(session, opened, readAgain);
         // The session is in use by then, so a failure does not take its place.
         opened.readCosts().catch((error: Error) => !ended && report(error.message));
       } catch (error) {
@@ -76,7 +80,7 @@ export function SessionView({ source, session, address, report }: SessionViewPro
       ended = true;
       end();
     };
-  }, [source, session]);
+  }, [source, session, replaced]);
   if (trouble !== "") {
     return (
       <main class="session-list">
@@ -101,11 +105,15 @@ export function SessionView({ source, session, address, report }: SessionViewPro
 }
 
 /** Reads new entries of a session when the server reports them. Returns a function that ends the connection. */
-const followSession = (session: string, model: SessionModel): (() => void) =>
+const followSession = (session: string, model: SessionModel, onReplaced: () => void): (() => void) =>
   followEvents(`${sessionAddress(session)}/events`, "pulse", (data) => {
     const { length } = JSON.parse(data) as { length: number };
+    if (length === model.facts.length) return;
     // A failure needs no handling: the next event, sent when the server is back, reads the same entries.
-    if (length !== model.facts.length) model.grow().catch(() => undefined);
+    model.grow().then(
+      () => model.isReplaced && onReplaced(),
+      () => undefined,
+    );
   });
 
 interface LoadedSessionProps extends Pick<Viewer, "model" | "served" | "canWrite"> {
@@ -166,6 +174,9 @@ function LoadedSession({ model, address, served, canWrite }: LoadedSessionProps)
   const show = (row: number) => viewer.open("conversation", row);
   const finder = useFinder(model, { query, setQuery, show, close });
 
+  useEffect(() => {
+    document.title = `${visibleControls(facts.title)} · Espalier`;
+  }, [facts.title]);
   // What is printed is the conversation; a user who leaves it before it is complete prints nothing.
   useEffect(() => setPrints(false), [tab]);
   useAddress(model, address, other, setOther);

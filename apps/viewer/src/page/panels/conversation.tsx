@@ -58,6 +58,7 @@ export function Conversation({ rows: all, onPrinted }: ConversationProps) {
   useScrollTo(scroller, model.selected, isWhole);
   usePrint(scroller, isWhole, onPrinted);
   if (error) return <p class="failure">{error.message}</p>;
+  if (all.length === 0) return <p class="quiet padded">This session has no entry yet.</p>;
   const pairs = pairResults(answer ?? []);
   return (
     <div class="conversation" ref={scroller} role="log" aria-label="Conversation" aria-live="off">

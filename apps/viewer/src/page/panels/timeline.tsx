@@ -73,7 +73,9 @@ export function Timeline() {
         </span>
       </div>
       <div class="timeline-chart">
-        {growth && <GrowthChart growth={growth} window={window} at={at} broken={broken} />}
+        {growth && growth.points.length > 0 && (
+          <GrowthChart growth={growth} window={window} at={at} broken={broken} />
+        )}
         <input
           type="range"
           aria-label="Step of the session"
