@@ -29,7 +29,7 @@ const SCHEMA = "packages/session-tree/session-line.schema.json";
  */
 const PEERS = {
   ...JSON.parse(readFileSync(join(workshop, "package.json"), "utf8")).peerDependencies,
-  "@earendil-works/pi-coding-agent": ">=0.58.0 <1.6.0",
+  "@earendil-works/pi-coding-agent": ">=0.58.0 <1.7.0",
 };
 const peers = Object.keys(PEERS).sort();
 

@@ -19,7 +19,7 @@ test("the packed manifest has the framework of every adapter as an optional peer
   const { peerDependencies, peerDependenciesMeta } = manifestFor(["index"]);
   expect(peerDependencies).toMatchObject({
     "@anthropic-ai/claude-agent-sdk": "^0.3.330",
-    "@earendil-works/pi-coding-agent": ">=0.58.0 <1.6.0",
+    "@earendil-works/pi-coding-agent": ">=0.58.0 <1.7.0",
     "@langchain/langgraph-checkpoint": ">=1.2.2 <2",
     "@openai/agents": "^0.20.0",
   });

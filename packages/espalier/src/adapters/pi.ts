@@ -73,7 +73,7 @@ export type { SessionInfo, SessionListProgress } from "./pi/files.ts";
 export type { SessionReader, SessionTreeNode } from "./pi/tree.ts";
 
 for (const host of ["@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent"])
-  refuseOtherVersions(host, "0.58.0", "1.6.0");
+  refuseOtherVersions(host, "0.58.0", "1.7.0");
 
 /** Options of a new session. */
 export interface NewSessionOptions {

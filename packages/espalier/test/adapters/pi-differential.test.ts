@@ -10,7 +10,7 @@ import { SessionManager } from "../../src/adapters/pi.ts";
 import { type Played, play, tell } from "./pi/play.ts";
 
 /** The newest version that its registry has whole; it needs a newer Node than this project. */
-const PACKAGES = ["node@24", "@earendil-works/pi-coding-agent@0.87.1"];
+const PACKAGES = ["node@24", "@earendil-works/pi-coding-agent@1.6.0"];
 const CALLS = [
   ...["user", "assistant", "result", "bash", "thinking", "model", "usage", "compact", "custom", "name"],
   ...[

@@ -369,12 +369,12 @@ test.each(["@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent"])(
       vi.resetModules();
       return import("espalier/adapters/pi");
     };
-    for (const version of ["0.57.0", "1.6.0", "2.0.0"])
+    for (const version of ["0.57.0", "1.7.0", "2.0.0"])
       await expect(load(version)).rejects.toMatchObject({
         code: "unsuitable",
-        message: `${host} ${version} is not a version that this adapter was tested with; npm install "${host}@>=0.58.0 <1.6.0".`,
+        message: `${host} ${version} is not a version that this adapter was tested with; npm install "${host}@>=0.58.0 <1.7.0".`,
       });
-    for (const version of ["0.58.3", "0.73.1", "0.87.1", "1.5.2"])
+    for (const version of ["0.58.3", "0.73.1", "0.87.1", "1.5.2", "1.6.0"])
       expect(await load(version)).toHaveProperty("SessionManager");
     vi.doUnmock("node:module");
   },
