@@ -466,8 +466,9 @@ export function upgradeSession(
         { text: `SELECT made, ${EXTENT} FROM espalier.session WHERE key = $1 FOR UPDATE` },
         [key],
       );
-      // An earlier attempt whose result was lost has done it.
-      if (now?.made === made) return { place: { key, ref, made }, extent: extentOf(now), isPlain };
+      // An earlier attempt whose result was lost has done it. Lines of others behind it are not read yet.
+      if (now?.made === made)
+        return { place: { key, ref, made }, extent: { lines: rows.length, bytes: view.size }, isPlain };
       if (now?.made !== place.made || now.lines !== seen.lines) throw replaced(ref);
       await insertSession(connection, namespaceOf(place), original, name, []);
       await connection.query(MARK, [key, original.key]);

@@ -24,14 +24,15 @@ const like = (database: Database, own: Partial<Database>): Database => ({
 
 const lost = () => new EspalierError("unreachable", "The answer was lost on its way.");
 
-/** The first transaction is committed, and its answer is lost. */
-function losing(database: Database): Database {
+/** The first transaction is committed, and its answer is lost. Then `meanwhile` runs before it is repeated. */
+function losing(database: Database, meanwhile?: () => Promise<unknown>): Database {
   let isLost = false;
   return like(database, {
     async transaction(act) {
       const result = await database.transaction(act);
       if (isLost) return result;
       isLost = true;
+      await meanwhile?.();
       throw lost();
     },
   });
@@ -175,16 +176,18 @@ test.each<[string, Record<string, ("lost" | DatabaseErrorCode)[]>]>([
   await store.close();
 });
 
-test("a session of an old format that was upgraded without an answer continues", async () => {
-  const store = postgresStore(losing(shared.open()), freshNamespace());
+test("a session of an old format that was upgraded without an answer continues behind other writers", async () => {
+  const database = shared.open();
+  const other = postgresStore(shared.open(), freshNamespace());
   const old = `{"type":"session","id":"old","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/garden"}`;
-  // Making it takes the first transaction.
-  const log = await store.create(old, ['{"type":"custom","customType":"test","timestamp":"t"}']);
-  const again = postgresStore(losing(shared.open()), store.namespace);
-  const session = await SessionTree.open(await again.open({ file: log.ref }, "write"));
-  await session.append(custom.of({ customType: "test" }));
+  const { ref } = await other.create(old, ['{"type":"custom","customType":"test","timestamp":"t"}']);
+  const append = async () => (await other.open({ file: ref }, "write")).append([line("theirs")]);
+  const store = postgresStore(losing(database, append), other.namespace);
+  const session = await SessionTree.open(await store.open({ file: ref }, "write"));
+  const [entry] = await session.append(custom.of({ customType: "test" }));
   expect(session.window.entries).toHaveLength(2);
-  await Promise.all([store.close(), again.close()]);
+  expect(idsOf(await session.load()).slice(1)).toEqual(["theirs", entry!.id]);
+  await Promise.all([store.close(), other.close()]);
 });
 
 test("sessions are listed and found by their ids and names after a lost answer", async () => {
