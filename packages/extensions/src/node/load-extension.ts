@@ -1,4 +1,4 @@
-import { chmod, lstat, readdir, stat } from "node:fs/promises";
+import { chmod, lstat, readdir, readFile, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { describeThrown, ExtensionError, type ExtensionSetup, HANDLER_LIMIT_MS } from "../hook.ts";
 import { callWithin, systemClock } from "../run.ts";
@@ -15,7 +15,8 @@ export interface LoadExtensionOptions {
 }
 
 /**
- * Loads a TypeScript or JavaScript module and its imports, as they are on disk now. Returns its default export, for
+ * Loads a TypeScript or JavaScript module, and the TypeScript files that it imports, as they are on disk now. (Node.js
+ * loads imported JavaScript and packages, most of them once in a process.) Returns its default export, for
  * `ExtensionHost.register`. Loading runs code: the caller decides before whether the file is trusted. Throws
  * `ExtensionError` with the file as owner: `not-found` (also for a folder), `syntax-error`, `foreign-package`,
  * `load-failed`, `load-timed-out` (after 10 s), `no-default-export` (also when the default export is not a function).
@@ -35,7 +36,13 @@ export async function loadExtension(
     fsCache: cacheDir ?? false,
     virtualModules: refuseForeignPackages(owner, virtualModules),
   });
-  const outcome = await callWithin(() => jiti.import(owner, { default: true }), {
+  const evaluated = async () => {
+    // By default the loader gives .mjs and .cjs to Node, which knows no virtual modules and loads a file only once.
+    const how = { filename: owner, async: true, forceTranspile: true };
+    const module = await jiti.evalModule(await readFile(owner, "utf8"), how);
+    return (module as { default?: unknown } | null)?.default ?? module;
+  };
+  const outcome = await callWithin(evaluated, {
     timeoutMs: HANDLER_LIMIT_MS,
     clock: systemClock,
     // The load has already failed with an error that names the file, and its result is not used.

@@ -75,6 +75,19 @@ it("a file is read again each time, also after a change of its imports", async (
 });
 
 it.each([
+  ["again.mjs", 'import { word } from "the-host";\nexport default () => word + "old";'],
+  ["again.cjs", 'const { word } = require("the-host");\nmodule.exports = () => word + "old";'],
+  ["module/again.js", 'import { word } from "the-host";\nexport default () => word + "old";'],
+])("%s is read again too, and gets the host's module before an installed one", async (name, text) => {
+  write("node_modules/the-host/index.js", 'exports.word = "installed and ";');
+  write("module/package.json", '{ "type": "module" }');
+  const options = { virtualModules: { "the-host": { word: "lent and " } } };
+  const before = await (await loadExtension(write(name, text), options))({});
+  const after = await (await loadExtension(write(name, text.replace("old", "new")), options))({});
+  expect([before, after]).toEqual(["lent and old", "lent and new"]);
+});
+
+it.each([
   ["module.mjs", "export default () => 'esm';"],
   ["script.js", "module.exports = () => 'cjs';"],
   ["a folder/ü #1%41.ts", "export default (): string => 'any name';"],
@@ -201,13 +214,14 @@ it.each([
   [
     "deep.mjs",
     "@mariozechner/pi-tui",
-    'import * as tui from "@mariozechner/pi-tui/components";\nexport default () => tui;',
+    'import * as tui from "@mariozechner/pi-tui/components.js";\nexport default () => tui;',
   ],
   ["inner.ts", "@earendil-works/pi-ai", 'import "./value.ts";\nexport default () => {};'],
 ])("an extension that runs a package of Pi is refused by name: %s", async (name, foreign, text) => {
   write("pi/value.ts", 'import { uuidv7 } from "@earendil-works/pi-ai";\nexport const id = uuidv7();');
   // Also where it is installed.
   write("pi/node_modules/@earendil-works/pi-ai/index.js", "exports.uuidv7 = () => 7;");
+  write("pi/node_modules/@mariozechner/pi-tui/components.js", "exports.Box = class {};");
   const file = write(`pi/${name}`, text);
   const error = await failure(file);
   expect(error).toMatchObject({ code: "foreign-package", owner: file });
