@@ -99,21 +99,29 @@ function loadError(owner: string, cause: unknown): ExtensionError {
   return new ExtensionError("load-failed", `${owner} failed while it was loaded: ${what}`, { owner, cause });
 }
 
-/** Names of modules, except declarations (`.d.ts`) and hidden files. */
-const MODULE_NAME = /^(?!\.)(?!.*\.d\.ts$).+\.(?:ts|js|mjs)$/;
+/** Names of modules, except declarations (`.d.ts`). */
+const MODULE_NAME = /(?<!\.d)\.[cm]?[jt]s$/;
+
+/** Names of the module of a folder; the first that exists counts. */
+const INDEX_NAMES = ["index.ts", "index.js", "index.mts", "index.mjs", "index.cts", "index.cjs"];
 
 /**
- * Returns the extensions of a folder as absolute paths, ordered by name: its `*.ts`, `*.js` and `*.mjs` files, and the
- * `index.ts` of its subfolders. Hidden names and declarations (`.d.ts`) are left out. Runs no code. Links count as
- * their targets. Returns none for a folder that does not exist. Throws `ExtensionError` `unreadable-folder` when the
- * folder or one of these files cannot be read.
+ * Returns the extensions of a folder as absolute paths, ordered by name: its modules (`.ts`, `.js`, `.mts`, `.mjs`,
+ * `.cts`, `.cjs`), and the `index.ts` or `index.js` of its subfolders. Hidden names and declarations (`.d.ts`) are left
+ * out. Runs no code. Links count as their targets. Returns none for a folder that does not exist. Throws
+ * `ExtensionError` `unreadable-folder` when the folder or one of these files cannot be read.
  */
 export async function findExtensions(folder: string): Promise<readonly string[]> {
   const home = resolve(folder);
   const found: string[] = [];
   for (const name of (await namesOrNone(home)).sort()) {
-    const candidate = MODULE_NAME.test(name) ? join(home, name) : join(home, name, "index.ts");
-    if (!name.startsWith(".") && (await isFile(candidate))) found.push(candidate);
+    if (name.startsWith(".")) continue;
+    const names = MODULE_NAME.test(name) ? [name] : INDEX_NAMES.map((index) => join(name, index));
+    for (const candidate of names.map((one) => join(home, one)))
+      if (await isFile(candidate)) {
+        found.push(candidate);
+        break;
+      }
   }
   return found;
 }

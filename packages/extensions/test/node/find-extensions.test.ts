@@ -15,14 +15,17 @@ const write = (name: string) => {
   writeFileSync(join(folder, name), "throw new Error('finding must not run anything');");
 };
 
-it("modules and folders with an index.ts are found, in the order of their names", async () => {
-  for (const name of ["z.ts", "b.mjs", "a/index.ts", "c.js", "B.ts"]) write(name);
+it("modules and folders with an index are found, in the order of their names", async () => {
+  for (const name of ["z.ts", "b.mjs", "a/index.ts", "c.js", "B.ts", "d.cjs", "e.mts", "f/index.js"])
+    write(name);
   for (const name of [
     "types.d.ts",
+    "types.d.mts",
     ".hidden.ts",
     ".git/index.ts",
     "README.md",
     "a/other.ts",
+    "a/index.js",
     "empty/other.ts",
     "x.ts.bak",
     "data.json",
@@ -35,6 +38,9 @@ it("modules and folders with an index.ts are found, in the order of their names"
     "a/index.ts",
     "b.mjs",
     "c.js",
+    "d.cjs",
+    "e.mts",
+    "f/index.js",
     "z.ts",
   ]);
 });
