@@ -125,6 +125,26 @@ describe("extensions of a project", () => {
     });
     await (await openSession({ file: session.file }, { home })).close();
   });
+
+  test("whose setup fails leave no command and no listener, and others can register the same name", async () => {
+    const said: string[] = [];
+    const put = (name: string, body: string) =>
+      writeFileSync(
+        join(project, ".espalier", "extensions", name),
+        `export default async (api) => { ${body} };`,
+      );
+    const registers = (word: string) =>
+      `api.events.on("bus", () => api.setSessionName("${word}"));
+       api.registerCommand("go", { handler: (_, { ui }) => { ui.notify("${word}"); api.events.emit("bus"); } });`;
+    put("a.ts", `${registers("broken")} throw new Error("half");`);
+    put("b.ts", registers("sound"));
+    await openTrust(home).trust(project);
+    const ui = { notify: (message: string) => void said.push(message) };
+    const session = await createSession({ home, discoverExtensions: true, cwd: project, ui });
+    await session.runCommand("go");
+    expect([session.name, said, session.commands.length]).toEqual(["sound", ["sound"], 1]);
+    await session.close();
+  });
 });
 
 test("extensions of the user's own folder need no trust, and run before those of the project", async () => {

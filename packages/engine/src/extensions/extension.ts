@@ -166,8 +166,12 @@ export function stateOf<State>(
   };
 }
 
-/** Makes the members that extensions for Pi use, for the extension `owner`. */
-export function apiMembers(session: Session, owner: string): PiApi {
+/**
+ * Makes the members that extensions for Pi use, for the extension `owner`.
+ *
+ * @param removable receives functions that remove what the extension registers
+ */
+export function apiMembers(session: Session, owner: string, removable: (remove: () => void) => void): PiApi {
   const { host, extensionMembers: shared } = session;
   const report = (kind: "missing-member" | "failed-act" | "conflict", message: string, error?: unknown) =>
     host.report({ kind, owners: [owner], hook: null, message, ...(error === undefined ? {} : { error }) });
@@ -194,6 +198,7 @@ export function apiMembers(session: Session, owner: string): PiApi {
         return report("conflict", message);
       }
       shared.commands.set(name, { name, description, owner, handler });
+      removable(() => shared.commands.delete(name));
     },
     appendEntry: (customType, data) =>
       append("appendEntry", custom.of({ customType, ...(data === undefined ? {} : { data }) })),
@@ -218,8 +223,10 @@ export function apiMembers(session: Session, owner: string): PiApi {
       runProgram(command, args, { ...options, cwd: options.cwd ?? sessionFolder(session.header) }),
     events: {
       on(channel, listener) {
+        const remove = () => void shared.channels.off(channel, listener);
         shared.channels.on(channel, listener);
-        return () => shared.channels.off(channel, listener);
+        removable(remove);
+        return remove;
       },
       emit(channel, data) {
         for (const listener of shared.channels.listeners(channel))

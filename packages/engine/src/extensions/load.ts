@@ -129,16 +129,26 @@ async function register(
     typeof extension === "string"
       ? await loaded(extension, home)
       : { owner: isNamed(extension) ? extension.name : unnamed, setup: extension, ofPi: false };
-  await session.host.register(owner, (api) =>
-    setup(
-      withMissingMembers("pi", {
-        ...apiMembers(session, owner),
-        on: ofPi ? onAsInPi(api.on) : api.on,
-        state: <State>(type: string, state: StateOptions<State>) => stateOf(session, type, state),
-        registerKind: (kind: EntryKind) => session.registerKind(kind),
-      } as EspalierApi),
-    ),
-  );
+  let removals: (() => void)[] | null | undefined = [];
+  const removable = (remove: () => void) => void (removals === null ? remove() : removals?.push(remove));
+  try {
+    await session.host.register(owner, (api) =>
+      setup(
+        withMissingMembers("pi", {
+          ...apiMembers(session, owner, removable),
+          on: ofPi ? onAsInPi(api.on) : api.on,
+          state: <State>(type: string, state: StateOptions<State>) => stateOf(session, type, state),
+          registerKind: (kind: EntryKind) => session.registerKind(kind),
+        } as EspalierApi),
+      ),
+    );
+  } catch (error) {
+    for (const remove of removals) remove();
+    // A setup that took too long is still running.
+    removals = null;
+    throw error;
+  }
+  removals = undefined;
 }
 
 /**
