@@ -1,5 +1,9 @@
 // What authors of stores and policies build with, as they find it.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createSession, memoryStore } from "espalier";
+import * as door from "espalier/extend";
 import {
   bytesView,
   firstHeader,
@@ -65,4 +69,21 @@ test("a custom policy plans with the same functions as the others", async () => 
   expect(texts.filter((text) => text.includes("Wednesday"))).toHaveLength(2);
   expect(texts.filter((text) => text.includes("Tuesday"))).toEqual([]);
   await session.close();
+});
+
+test("an extension file that imports any name of the door gets the program's own", async () => {
+  const home = mkdtempSync(join(tmpdir(), "espalier-extend-"));
+  const file = join(home, "imports.ts");
+  writeFileSync(
+    file,
+    'import * as door from "espalier/extend";\nexport default ({ events }) => { events.on("door", (give) => give(door)); };',
+  );
+  const given = new Promise<Record<string, unknown>>((resolve) => {
+    const asking = (api: import("espalier").EspalierApi) => api.events.emit("door", resolve);
+    void createSession({ home, store: memoryStore(), extensions: [file, asking] });
+  });
+  const own = await given;
+  const missing = Object.entries(door).filter(([name, value]) => own[name] !== value);
+  expect(missing.map(([name]) => name)).toEqual([]);
+  rmSync(home, { recursive: true });
 });

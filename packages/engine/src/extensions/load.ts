@@ -6,14 +6,17 @@ import { join, resolve } from "node:path";
 import * as branchSummary from "@espalier/branch-summary";
 import * as compaction from "@espalier/compaction";
 import * as policies from "@espalier/compaction/policies";
+import * as hooks from "@espalier/extensions";
 import { createExtensionHost, ExtensionError, type ExtensionReport } from "@espalier/extensions";
 import { findExtensions, loadExtension } from "@espalier/extensions/node";
-import { EspalierError } from "@espalier/jsonl-stream";
+import { bytesView, EspalierError } from "@espalier/jsonl-stream";
 import type { ContextMessage, EntryKind } from "@espalier/session-tree";
 import * as sessionTree from "@espalier/session-tree";
 import { makeFolder } from "@espalier/session-tree/node";
 import * as summarizer from "@espalier/summarizer";
 import { renderTranscript } from "@espalier/summarizer";
+import { addRule, dropRule } from "../session/append.ts";
+import { rulesOf } from "../session/edit.ts";
 import type { Session } from "../session/session.ts";
 import { type EngineHooks, type EngineHost, engineHooks } from "../session/state.ts";
 import { espalierHome } from "../settings/home.ts";
@@ -184,9 +187,14 @@ async function loaded(
     ...compaction,
     ...sessionTree,
     ...summarizer,
+    ...hooks,
+    addRule,
+    bytesView,
     defineExtension,
+    dropRule,
     engineHooks,
     EspalierError,
+    rulesOf,
   };
   const ours = {
     espalier: doors,
