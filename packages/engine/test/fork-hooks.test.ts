@@ -147,6 +147,7 @@ describe("before a branch is left", () => {
       { summary: {} },
       { summary: { summary: " " } },
       { summary: { summary: "x", usage: 7 } },
+      { summary: { summary: "x", details: { at: new Date(0) } } },
       { label: 7 },
       { instructions: [] },
     ]) {
@@ -155,6 +156,16 @@ describe("before a branch is left", () => {
       expect(summaryAt(session, summaryEntryId)).not.toHaveProperty("fromHook");
       expect(reports).toMatchObject([{ kind: "invalid-answer", owners: ["wrong"] }]);
     }
+  });
+
+  test("a handler can append its state; the branch is summarized and left all the same", async () => {
+    const { session, path } = await planted((api) => {
+      const left = api.state<number>("left", { initial: 0 });
+      api.on("session_before_fork", async () => void (await left.append(1)));
+    });
+    const { summaryEntryId } = await session.navigate(path[3]!.id, { summarize: true });
+    const { fromId } = summaryAt(session, summaryEntryId);
+    expect(session.getEntry(fromId)).toMatchObject({ customType: "left", parentId: path.at(-1)!.id });
   });
 
   test("instructions are added to the user's, or replace the prompt; a label is set at the target", async () => {

@@ -84,7 +84,8 @@ export async function navigate(
     const drafted = () => {
       const entries: NewEntry[] = [];
       leftId = session.leafId;
-      if (summary) entries.push(branchSummary.of({ id, parentId: placeId, ...summary }));
+      if (summary)
+        entries.push(branchSummary.of({ id, parentId: placeId, ...summary, fromId: leftId ?? "" }));
       else if (placeId !== leftId) entries.push(leaf.of({ id, parentId: placeId, targetId: placeId }));
       const labelled = summary ? id : targetId;
       if (labelText && labelled !== null) {
@@ -95,7 +96,7 @@ export async function navigate(
     };
     const check = () => {
       refuseAborted();
-      if (summary && session.leafId !== oldLeafId) throw branchWentOn();
+      if (summary && hasMoved(session, oldLeafId)) throw branchWentOn();
     };
     // Checked before the append too, so that no handler is asked about an entry that is refused.
     check();
@@ -375,6 +376,13 @@ function billOf(
   const author = owners ? ownerAsked(owners) : (summarizer ?? options.summarizer ?? EXTRACTIVE);
   return { kind: "branch_summary", author };
 }
+
+/** Returns whether the leaf left a branch, or has more content. Other entries, such as an extension's state, do not count. */
+const hasMoved = (session: Session, oldLeafId: string | null): boolean =>
+  session.leafId !== oldLeafId &&
+  (oldLeafId === null ||
+    !session.isOnPath(oldLeafId) ||
+    planBranchSummary(session.tree, session.leafId, oldLeafId).hasSomethingToTell);
 
 const branchWentOn = () =>
   new EspalierError("stale", "The branch grew while it was summarized; nothing was written. Try again.");
