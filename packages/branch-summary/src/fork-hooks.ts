@@ -1,4 +1,5 @@
 import { decideHook, hookAlias, LONG_HANDLER_LIMIT_MS, notifyHook } from "@espalier/extensions";
+import { checkJson } from "@espalier/jsonl-stream";
 import type { BranchSummaryEntry, Entry, Usage } from "@espalier/session-tree";
 
 /** Event before a branch is abandoned. */
@@ -55,7 +56,8 @@ export const sessionBeforeFork = decideHook<BeforeForkEvent, BeforeForkAnswer>("
     if (summary === undefined) return undefined;
     const isText = typeof summary === "object" && summary !== null && typeof summary.summary === "string";
     if (!isText || summary.summary.trim() === "") return "`summary.summary` is missing or empty";
-    const { usage = {} } = summary;
+    const { details, usage = {} } = summary;
+    checkJson({ details });
     return typeof usage === "object" && usage !== null ? undefined : "`summary.usage` is not an object";
   },
 });

@@ -1,4 +1,5 @@
 import { decideHook, LONG_HANDLER_LIMIT_MS, notifyHook, transformHook } from "@espalier/extensions";
+import { checkJson } from "@espalier/jsonl-stream";
 import type { CompactionEntry, ContextMessage, Entry, Usage } from "@espalier/session-tree";
 import type { FileOps, FoundRule } from "@espalier/summarizer";
 import { firstKeptProblem, isNoSmaller } from "./cut.ts";
@@ -83,6 +84,7 @@ function proposalProblem(
   if (typeof summary !== "string" || summary.trim() === "") return "`compaction.summary` is missing or empty";
   if (!Number.isFinite(tokensBefore)) return "`compaction.tokensBefore` is not a number";
   if (typeof usage !== "object" || usage === null) return "`compaction.usage` is not an object";
+  checkJson({ details: proposal.details });
   const keepsNothing = firstKeptEntryId === compactionId;
   const problem = keepsNothing ? undefined : firstKeptProblem(branchEntries, firstKeptEntryId);
   if (problem) return `\`compaction.firstKeptEntryId\` ${problem}`;
@@ -142,8 +144,8 @@ export interface RulesFound {
 export const rulesFound = transformHook<RulesFound, "found">("rules_found", {
   field: "found",
   timeoutMs: LONG_HANDLER_LIMIT_MS,
-  validate: ({ text, rules }: RulesFound) =>
-    Array.isArray(rules) && rules.every((rule) => isSound(rule, text))
+  validate: (found: RulesFound | null) =>
+    Array.isArray(found?.rules) && found.rules.every((rule) => isSound(rule, found.text))
       ? undefined
       : "`found.rules` is not a list of `{text, kind, range}` with a range inside the message",
 });

@@ -1,4 +1,4 @@
-import { type Extension, openSession, type Session } from "@espalier/engine";
+import { defineExtension, type Extension, openSession, type Session } from "@espalier/engine";
 import { messageText, type UserMessage } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { describe, expect, test } from "vitest";
@@ -66,6 +66,29 @@ describe("entry_before_append", () => {
     expect(session.getBranch()).toHaveLength(16);
     expect(reports[0]).toMatchObject({ kind: "invalid-answer" });
   });
+
+  test.each([
+    ["lacks a field of its kind", { type: "message", message: {} }, /refused: `message` has no role/],
+    [
+      "cannot be written as JSON",
+      { type: "message", message: { role: "user", content: "x", at: new Date(0) } },
+      /refused: message\.at is an instance of Date, which JSON cannot hold/,
+    ],
+  ])(
+    "an entry that %s is refused with its owner's name, and the given one is written",
+    async (_, entry, why) => {
+      const { session, reports } = await plantWith(
+        defineExtension("careless", (api) => void api.on("entry_before_append", () => ({ entry }) as never)),
+      );
+      expect(session.context.messages).toHaveLength(16);
+      expect(reports[0]).toMatchObject({ kind: "invalid-answer", owners: ["careless"] });
+      expect(reports[0]!.message).toMatch(why);
+      // An entry that no handler changed is the caller's fault.
+      reports.length = 0;
+      const own = session.append({ type: "label", label: "x" } as never);
+      await expect(own).rejects.toMatchObject({ code: "invalid-entry" });
+    },
+  );
 
   test("cannot append to the session that waits for it: it gets an error at once, and can append later", async () => {
     const refused: unknown[] = [];
@@ -214,6 +237,18 @@ describe("context", () => {
     expect(await session.contextToSend()).toBe(session.context);
   });
 
+  test.each([
+    ["no message", [null]],
+    ["a text", ["Hello."]],
+    ["a hole", Array(1)],
+  ])("with %s in the list is refused with its owner's name", async (_, messages) => {
+    const { session, reports } = await plantWith(
+      defineExtension("careless", (api) => void api.on("context", () => ({ messages }) as never)),
+    );
+    expect((await session.prepareRequest()).context).toBe(session.context);
+    expect(reports).toMatchObject([{ kind: "invalid-answer", owners: ["careless"] }]);
+  });
+
   test("is passed from handler to handler in order of priority", async () => {
     const adding = (text: string, priority: number): Extension => {
       return (api) => {
@@ -281,12 +316,21 @@ describe("summary_request", () => {
 
   test("an invalid request is refused; a critical handler that fails prevents the request", async () => {
     const summarizer = scriptedSummarizer(soundAnswer);
-    const wrong = await plant({
-      summarizer,
-      extensions: [(api) => void api.on("summary_request", () => ({ request: { purpose: "x" } }) as never)],
-    });
-    expect(await wrong.session.compact()).toMatchObject({ source: "scripted" });
-    expect(wrong.reports).toMatchObject([{ kind: "invalid-answer" }]);
+    for (const change of [
+      { instructions: 1 },
+      { messages: [null] },
+      { sections: null },
+      { maxOutputTokens: "x" },
+    ]) {
+      const wrong = await plant({
+        summarizer,
+        extensions: [
+          (api) => void api.on("summary_request", ({ request }) => void Object.assign(request, change)),
+        ],
+      });
+      expect(await wrong.session.compact()).toMatchObject({ source: "scripted" });
+      expect(wrong.reports).toMatchObject([{ kind: "invalid-answer" }]);
+    }
 
     const guarded = await plant({
       summarizer,

@@ -49,8 +49,8 @@ export interface TransformHook<Value = unknown, Field extends string = string> e
   /** Field of the value in the event, such as `messages`; any name except `type`. */
   readonly field: Field;
   /**
-   * Returns the reason to refuse the value that a handler left, as a sentence; undefined to accept it. Called after
-   * every handler that succeeded, changed value or not. Default: accepts every value.
+   * Returns the reason to refuse the value that a handler left, as a sentence, or throws an error with it; undefined to
+   * accept the value. Called for every changed value. Default: accepts every value.
    */
   validate?(value: Value): string | undefined;
 }

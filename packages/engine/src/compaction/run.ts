@@ -25,7 +25,7 @@ import {
   sessionSummaries,
 } from "@espalier/compaction/policies";
 import type { Decision } from "@espalier/extensions";
-import { checkJson, EspalierError } from "@espalier/jsonl-stream";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { type CompactionEntry, createId, type Entry } from "@espalier/session-tree";
 import { isSummaryError } from "@espalier/summarizer";
 import { askExtensions } from "../extensions/context.ts";
@@ -158,7 +158,7 @@ async function carriedOut(run: CompactionRun, shown?: CompactionPreparation): Pr
       run.isProposed = true;
       refuseStale(run);
       const candidate = proposedCandidate(run, answer.compaction);
-      const problem = jsonProblem(candidate.details) ?? draftCompaction(run, candidate).problem;
+      const { problem } = draftCompaction(run, candidate);
       if (!problem) return commitCompaction(run, candidate);
       // The answer of the extension is refused, and the core makes its own compaction.
       run.isProposed = false;
@@ -199,16 +199,6 @@ async function answerTo(
     willRetry,
     signal,
   });
-}
-
-function jsonProblem(details: object): string | undefined {
-  try {
-    checkJson({ details });
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof EspalierError)) throw error;
-    return error.message;
-  }
 }
 
 /** Evaluates the policy at the leaf, and compacts when that is due; see `Session.compactWhenDue`. */

@@ -17,14 +17,16 @@ import {
 import type { EventBus, OffloadStorage, PolicyLog } from "@espalier/compaction/policies";
 import { type PolicyName, type PolicySettings, resolvePolicy } from "@espalier/compaction/policies";
 import { type ExtensionHost, notifyHook, transformHook } from "@espalier/extensions";
-import { EspalierError } from "@espalier/jsonl-stream";
+import { checkJson, EspalierError } from "@espalier/jsonl-stream";
 import {
   assertWritable,
+  type BaseEntry,
   type ContextMessage,
   type Entry,
   type EntryKind,
   estimateTotal,
   isRecord,
+  kindOf,
   type NewEntry,
   type Redact,
   readOnlyError,
@@ -211,8 +213,13 @@ export interface ActOptions {
  */
 export const context = transformHook<readonly ContextMessage[], "messages">("context", {
   field: "messages",
-  validate: (messages) => (Array.isArray(messages) ? undefined : "`messages` is not a list"),
+  validate: (messages) => (areMessages(messages) ? undefined : "`messages` is not a list of messages"),
 });
+
+/** Returns whether a value of a handler is a list of objects with a role. */
+const areMessages = (value: unknown): boolean =>
+  Array.isArray(value) &&
+  Array.from(value).every((one: unknown) => isRecord(one) && typeof one.role === "string");
 
 /**
  * Transforms every given entry before it is written, for example to redact it. Only the returned entry is kept. Rule
@@ -220,8 +227,11 @@ export const context = transformHook<readonly ContextMessage[], "messages">("con
  */
 export const entryBeforeAppend = transformHook<NewEntry, "entry">("entry_before_append", {
   field: "entry",
-  validate: (entry) =>
-    isRecord(entry) && typeof entry.type === "string" ? undefined : "`entry` is not an entry",
+  validate: (entry) => {
+    if (!isRecord(entry) || typeof entry.type !== "string") return "`entry` is not an entry";
+    checkJson(entry);
+    return kindOf(entry as BaseEntry).problem?.(entry as BaseEntry);
+  },
 });
 
 /** A request that will miss the provider's prompt cache, before it is sent. */
@@ -246,7 +256,9 @@ export const summaryRequest = transformHook<SummaryRequest, "request">("summary_
   field: "request",
   validate: (request) =>
     isRecord(request) &&
-    Array.isArray(request.messages) &&
+    areMessages(request.messages) &&
+    Array.isArray(request.sections) &&
+    Number.isFinite(request.maxOutputTokens) &&
     [request.purpose, request.instructions, request.transcript].every((text) => typeof text === "string")
       ? undefined
       : "`request` is not a request for a summary",
