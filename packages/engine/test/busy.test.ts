@@ -143,6 +143,37 @@ test("a label can be appended while another process writes", async () => {
   await first.close();
 });
 
+test("a label that is appended beside a writer leaves the leaf where the writer moved it", async () => {
+  const writer = await openSession({ file }, { home });
+  const beside = await openSession({ file }, { home, lease: false });
+  await writer.appendMessages([{ role: "assistant", content: "Pears." }]);
+  await beside.label(writer.window.entries[0]!.id, "here");
+  await beside.rename("The garden");
+  await beside.close();
+  const { leafId } = writer;
+  await writer.close();
+  const again = await openSession({ file }, { home, mode: "read" });
+  expect(again.leafId).toBe(leafId);
+  await again.close();
+});
+
+test("a pin that is appended beside a writer applies where the writer continues", async () => {
+  const writer = await openSession({ file }, { home });
+  const [first] = writer.getBranch();
+  const beside = await openSession({ file }, { home, lease: false });
+  await writer.appendMessages([{ role: "assistant", content: "Pears." }]);
+  await beside.pin(first!.id);
+  await beside.pin(writer.leafId!);
+  await beside.pin(first!.id, false);
+  await beside.close();
+  await writer.appendMessages([{ role: "user", content: "And there?" }]);
+  await writer.close();
+  const again = await openSession({ file }, { home, mode: "read" });
+  expect(again.context.messages).toHaveLength(3);
+  expect(again.pinned()).toEqual([again.context.sources[1]]);
+  await again.close();
+});
+
 test("two short acts wait for each other", async () => {
   const first = await openSession({ file }, { home, waitMs: 60_000 });
   const second = openSession({ file }, { home, waitMs: 60_000 });

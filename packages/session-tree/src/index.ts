@@ -242,7 +242,6 @@ export { GrowingBytes, MemoryLeases, memoryLog, memoryStore } from "./store/memo
 export {
   type AppendOptions,
   type Drafts,
-  openWindow,
   type SessionChange,
   type SessionObserver,
   SessionTree,
@@ -254,6 +253,7 @@ export {
   type LogAppend,
   type OpenMode,
   openIfThere,
+  openWindow,
   type SessionLease,
   type SessionListing,
   type SessionLog,

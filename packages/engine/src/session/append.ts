@@ -28,7 +28,7 @@ import {
 } from "@espalier/session-tree";
 import { type FoundRule, findRules } from "@espalier/summarizer";
 import { contextForHandlers } from "../extensions/context.ts";
-import { rulesAtLeaf, rulesOf } from "./edit.ts";
+import { isBeside, rulesAtLeaf, rulesOf } from "./edit.ts";
 import type { Session } from "./session.ts";
 import { entryBeforeAppend } from "./state.ts";
 
@@ -47,6 +47,9 @@ export async function transformDrafts(
   createdIds: Set<string>,
 ): Promise<readonly NewEntry[]> {
   const handled = await handledDrafts(session, drafts);
+  const { lease, heldBy, isReadOnly } = session;
+  // Under the leaf of the opening, a label would move the log's leaf back to before what the writer appended since.
+  if (!(lease ?? heldBy ?? isReadOnly) && handled.every(isBeside)) await session.followLog();
   if (session.options.rules === false || !handled.some(isPrompt)) return handled;
   const out: NewEntry[] = [];
   // Rules are searched after redaction, in the text that is written.

@@ -112,6 +112,36 @@ function pinIn(entry: Entry): { targetId: string; isPinned: boolean } | undefine
   return typeof targetId === "string" ? { targetId, isPinned: pinned !== false } : undefined;
 }
 
+/** Returns whether a draft can be appended beside another writer, at the leaf of the log: a pin, a label, a name. */
+export const isBeside = (draft: NewEntry): boolean =>
+  isCustom(draft as Entry, PIN) || [label.type, sessionInfo.type].includes(draft.type as never);
+
+/**
+ * Repeats pins that another process appended between two bytes, beside this session's writer: they are on a branch, and
+ * the path goes on without them. A failure is logged.
+ */
+export async function repeatPins(session: Session, bytes: { from: number; to: number }): Promise<void> {
+  try {
+    const tree = await session.load();
+    const isPin = (row: number) => row >= 0 && custom.is(tree.entryAt(row)) && pinIn(tree.entryAt(row));
+    const isHere = (row: number) => row >= 0 && session.isOnPath(tree.idAt(row));
+    const pins: NewEntry[] = [];
+    for (let row = tree.lastRow; row >= 0 && tree.index.offset(row) >= bytes.from; row--) {
+      if (tree.index.offset(row) >= bytes.to || isHere(row) || !isPin(row)) continue;
+      let above = row;
+      while (isPin(above)) above = tree.index.parent(above);
+      const { customType, data } = tree.entryAt(row) as Entry & { customType: string; data: unknown };
+      if (isHere(above)) pins.unshift(custom.of({ customType, data }));
+    }
+    if (pins.length > 0) await session.append(pins);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    session.logger.error(`A pin by another process does not apply here; pin that entry again: ${reason}`, {
+      error,
+    });
+  }
+}
+
 /**
  * Returns pinned entries of the leaf's path with their texts, edits applied; an entry without text is left out. A
  * compaction by Espalier records the pins, so that only the end of the path is read.

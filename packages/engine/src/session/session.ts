@@ -53,7 +53,7 @@ import {
 import type { Provider } from "../turn/provider.ts";
 import type { Turn } from "../turn/turn.ts";
 import { refuseNestedAppend, shownLine, transformDrafts } from "./append.ts";
-import { PIN, pinnedOn, planHiding, redo, type UndoResult, undo } from "./edit.ts";
+import { PIN, pinnedOn, planHiding, redo, repeatPins, type UndoResult, undo } from "./edit.ts";
 import { fillMessages, type MessageDraft } from "./message-draft.ts";
 import {
   type ForkOptions,
@@ -260,6 +260,7 @@ export class Session extends SessionTree {
 
   /** Follows an append: sends `entry_appended`, reads the settings of a new model, lets the policy evaluate. */
   #followChange(change: SessionChange): void {
+    if (change.type === "foreign" && this.lease) void this.track(repeatPins(this, change));
     if (change.type !== "appended") return;
     // Only `close` waits for these handlers.
     if (this.host.has(entryAppended))

@@ -17,7 +17,7 @@ import { branchSummary, compaction, kindOf, leaf, OwnKinds } from "../entry/kind
 import { entryAsWritten } from "../entry/line.ts";
 import { rowOfLeaf } from "../tree/queries.ts";
 import { isOnPath, pathOf, Tree } from "../tree/tree.ts";
-import type { Durability, LogAppend, SessionLog } from "./store.ts";
+import { type Durability, type LogAppend, openWindow, type SessionLog } from "./store.ts";
 import { WriteQueue } from "./write-queue.ts";
 
 /**
@@ -308,24 +308,19 @@ export class SessionTree {
     if (grown) this.#notify({ type: "foreign", ...grown });
   }
 
+  /** @internal Moves to the leaf of the log if another writer has continued this path. Appends nothing. */
+  async followLog(): Promise<void> {
+    await this.refresh();
+    const window = await this.log.readPath();
+    await this.load();
+    if (this.leafId === null || this.isOnPath(this.leafId, window.leafId)) this.#jump(window);
+  }
+
   /** Waits for running appends, tries the kept ones once more, rejects those that fail again, and closes the log. */
   async close(): Promise<void> {
     await this.#queue.close();
     await this.log.close();
   }
-}
-
-/**
- * Reads the end of the path at which a session opens: at the log's leaf, or at `leafId`.
- * @throws EspalierError `not-a-session` when no line of the log is usable, `unknown-entry`
- */
-export async function openWindow(log: SessionLog, leafId?: string): Promise<PathWindow> {
-  const window = await log.readPath(leafId);
-  if (log.header || window.leafId !== null || new Tree(await log.load()).length > 0) return window;
-  throw new EspalierError(
-    "not-a-session",
-    `${log.ref} has no line that is a session header or an entry; is it a session file?`,
-  );
 }
 
 /**

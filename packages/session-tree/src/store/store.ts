@@ -1,6 +1,8 @@
+// Separate from session-tree.ts: each store implements these interfaces, and knows nothing of a session.
 import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
 import type { PathWindow } from "../context/window.ts";
 import type { SessionHeader, SessionRef } from "../entry/entry.ts";
+import { Tree } from "../tree/tree.ts";
 import type { UpgradedLog } from "./upgrade.ts";
 
 /** Durability of an acknowledged append. `flush` survives the end of the process, `fsync` also a loss of power. */
@@ -200,4 +202,17 @@ export async function openIfThere(
     if (error instanceof EspalierError && error.code === "not-found") return undefined;
     throw error;
   }
+}
+
+/**
+ * Reads the end of the path at which a session opens: at the log's leaf, or at `leafId`.
+ * @throws EspalierError `not-a-session` when no line of the log is usable, `unknown-entry`
+ */
+export async function openWindow(log: SessionLog, leafId?: string): Promise<PathWindow> {
+  const window = await log.readPath(leafId);
+  if (log.header || window.leafId !== null || new Tree(await log.load()).length > 0) return window;
+  throw new EspalierError(
+    "not-a-session",
+    `${log.ref} has no line that is a session header or an entry; is it a session file?`,
+  );
 }
