@@ -39,6 +39,9 @@ test("labels, names and pins are appended while another process writes the sessi
     ];
     for (const run of await Promise.all(commands.map((parameters) => espalierJson(parameters))))
       expect(run).toMatchObject({ code: 0, stderr: "" });
+    // The model reads a rule as a message: on a branch beside the writer, no one would.
+    const rule = await espalierJson(["rules", file, "--add", "never push"]);
+    expect(rule).toMatchObject({ code: 1, value: { error: { code: "busy" } } });
   } finally {
     await holder.close();
   }

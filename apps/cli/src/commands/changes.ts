@@ -346,7 +346,7 @@ their branch until the user withdraws them. The setting \`rules\` turns the sear
       'espalier rules session.jsonl --add "never push"',
       "espalier rules session.jsonl --drop HZ5vGm2x0QbT",
     ],
-    use: ({ add, drop }) => (add === undefined && drop === undefined ? "plan" : "annotate"),
+    use: ({ add, drop }) => (add === undefined && drop === undefined ? "plan" : "change"),
     async run({ session, options: { add, drop, at } }) {
       if ([add, drop, at].filter((given) => given !== undefined).length > 1)
         throw new CommandError("usage", "--add, --drop and --at exclude each other; use one of them.");

@@ -226,7 +226,7 @@ export const ACTS = {
   label: { title: "labelling", use: "annotate", run: label },
   hide: { title: "hiding", use: "change", run: hide },
   rename: { title: "renaming", use: "annotate", run: rename },
-  rules: { title: "changing the rules", use: "annotate", run: changeRules },
+  rules: { title: "changing the rules", use: "change", run: changeRules },
   compact: {
     title: "compacting",
     use: "summarize",
