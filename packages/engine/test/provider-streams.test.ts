@@ -1,12 +1,12 @@
 import { getEventListeners } from "node:events";
 import type Anthropic from "@anthropic-ai/sdk";
-import { createSession, type Provider } from "@espalier/engine";
+import { createSession, type Provider, providerNamed } from "@espalier/engine";
 import { aiSdk } from "@espalier/engine/ai-sdk";
 import { anthropic } from "@espalier/engine/anthropic";
 import { openai, openaiResponses } from "@espalier/engine/openai";
 import { startOpenaiServer } from "@espalier/engine/testing";
 import { fromAiSdk } from "@espalier/interop";
-import { memoryStore } from "@espalier/session-tree";
+import { memoryStore, type SessionContext } from "@espalier/session-tree";
 import { jsonSchema, simulateReadableStream } from "ai";
 import { MockLanguageModelV3 } from "ai/test";
 import OpenAI from "openai";
@@ -16,8 +16,7 @@ const quiet = { warn() {}, error() {} };
 
 /** Records an answer of a provider's stream, or a whole answer. */
 async function recorded<Params>(provider: Provider<Params>, answer: readonly unknown[] | object) {
-  const session = await createSession({ store: memoryStore(), log: quiet });
-  await session.say("What grows here?");
+  const session = await asking();
   async function* stream(events: readonly unknown[]) {
     yield* events;
   }
@@ -27,6 +26,12 @@ async function recorded<Params>(provider: Provider<Params>, answer: readonly unk
   await turn.answerAll(() => "pears");
   await session.say("And there?");
   return { turn, message: turn.message, next: (await session.next(provider)).params };
+}
+
+async function asking() {
+  const session = await createSession({ store: memoryStore(), log: quiet });
+  await session.say("What grows here?");
+  return session;
 }
 
 describe("a stream with Anthropic's API", () => {
@@ -72,6 +77,26 @@ describe("a stream with Anthropic's API", () => {
       end("tool_use"),
     ]);
     expect(turn.calls.map(({ input }) => input)).toEqual([{ bed: "north" }, { bed: "south" }]);
+  });
+
+  test("that was cut off in a call, and has citations, keeps both", async () => {
+    const citation = { type: "char_location", cited_text: "Pears", document_index: 0 };
+    const { message } = await recorded(provider(), [
+      start,
+      block(0, { type: "text", text: "" }),
+      delta(0, { type: "text_delta", text: "Pears." }),
+      ...[1, 2].map((start_char_index) =>
+        delta(0, { type: "citations_delta", citation: { ...citation, start_char_index } }),
+      ),
+      block(1, { type: "tool_use", id: "c1", name: "look", input: {} }),
+      delta(1, { type: "input_json_delta", partial_json: '{"bed":' }),
+      end("max_tokens"),
+    ]);
+    expect(message).toMatchObject({
+      stopReason: "length",
+      content: [{}, { arguments: { input: '{"bed":' } }],
+    });
+    expect(JSON.stringify(message.content[0])).toMatch(/start_char_index\W+1\b.*start_char_index\W+2\b/);
   });
 
   test("with an error after its first text fails with the words of that error", async () => {
@@ -137,6 +162,123 @@ describe("an answer of Chat Completions", () => {
   });
 });
 
+test("thinking and text of an answer are passed on in pieces", async () => {
+  const part = (type: string, delta: string) => ({ type, id: "p", delta });
+  const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };
+  const finish = { type: "finish", usage, finishReason: { unified: "stop", raw: "x" } };
+  const parts = [
+    part("reasoning-delta", "Pears"),
+    part("reasoning-delta", "?"),
+    part("text-delta", "Pears."),
+  ];
+  const begun = ["reasoning-start", "text-start"].map((type) => ({ type, id: "p" }));
+  const chunks = [{ type: "stream-start", warnings: [] }, ...begun, ...parts, finish] as never[];
+  const model = new MockLanguageModelV3({
+    doStream: async () => ({ stream: simulateReadableStream({ chunks }) }),
+  });
+  const client = new OpenAI({ apiKey: "key", baseURL: "http://127.0.0.1:1/v1" });
+  const chunk = (delta: object, finish_reason?: string) => ({
+    choices: [{ index: 0, delta, finish_reason }],
+  });
+  const content = [{ type: "output_text", text: "Pears.", annotations: [] }];
+  const response = { status: "completed", output: [{ type: "message", role: "assistant", content }] };
+  const answers: [Provider, unknown[] | undefined][] = [
+    [aiSdk(model), undefined],
+    [
+      openai(client, { model: "pear" }),
+      [
+        chunk({ reasoning_content: "Pears" }),
+        chunk({ reasoning: "?" }),
+        chunk({ content: "Pears." }, "stop"),
+      ],
+    ],
+    [
+      openaiResponses(client, { model: "pear" }),
+      [
+        { type: "response.reasoning_summary_text.delta", delta: "Pears" },
+        { type: "response.reasoning_text.delta", delta: "?" },
+        { type: "response.output_text.delta", delta: "Pears." },
+        { type: "response.completed", response },
+      ],
+    ],
+  ];
+  for (const [provider, events] of answers) {
+    const session = await asking();
+    const heard: unknown[] = [];
+    async function* stream() {
+      yield* events!;
+    }
+    await session.record(provider, await session.next(provider), {
+      ...(events ? { send: stream } : {}),
+      onEvent: (event) => "text" in event && heard.push([event.type, event.text]),
+    });
+    expect(heard).toEqual([
+      ["thinking", "Pears"],
+      ["thinking", "?"],
+      ["text", "Pears."],
+    ]);
+  }
+});
+
+test("an answer of Chat Completions is limited by the field that its server knows", async () => {
+  const at = (baseURL: string, isCompatible?: boolean) =>
+    openai(new OpenAI({ apiKey: "key", baseURL }), {
+      model: "gpt-5",
+      ...(isCompatible === undefined ? {} : { isCompatible }),
+    });
+  const named = (openaiBaseUrl: string) => providerNamed("openai:gpt-5", { settings: { openaiBaseUrl } });
+  const own = "https://api.openai.com/v1";
+  const azure = "https://garden.openai.azure.com/openai/v1";
+  const other = "http://127.0.0.1:11434/v1";
+  const made = openai(async () => new OpenAI({ apiKey: "key" }), { model: "gpt-5" });
+  const { context } = await asking();
+  const fieldOf = (provider: Provider) =>
+    Object.keys(provider.params(context, { maxOutputTokens: 7 }) as object).find((key) =>
+      key.startsWith("max_"),
+    );
+  expect([at(own), at(azure), at(other, false), made, named(own), named(azure)].map(fieldOf)).toEqual(
+    Array(6).fill("max_completion_tokens"),
+  );
+  expect([at(other), at(own, true), named(other)].map(fieldOf)).toEqual(Array(3).fill("max_tokens"));
+});
+
+test("a request has the fields of tools that only its API knows, and the tools that the provider runs", async () => {
+  const { context } = await asking();
+  const input_schema = { type: "object" as const };
+  const look = { name: "look", description: "Looks.", input_schema };
+  const search = { type: "web_search_20250305" as const, name: "web_search" as const };
+  const marked = { cache_control: { type: "ephemeral" as const } };
+  const requestOf = (provider: Provider, asked: SessionContext = context) =>
+    provider.params(asked, { tools: provider.tools, maxOutputTokens: 7 }) as { tools: object[] };
+  const claude = anthropic({ messages: {} } as Anthropic, { tools: [{ ...look, ...marked }, search] });
+  expect(requestOf(claude).tools).toMatchObject([{ ...look, ...marked }, search]);
+  const client = new OpenAI({ apiKey: "key", baseURL: "http://127.0.0.1:1/v1" });
+  const parameters = { type: "object" };
+  const own = { name: "look", parameters, strict: true };
+  const chat = openai(client, { model: "gpt-5", tools: [{ type: "function", function: own }] });
+  expect(requestOf(chat).tools).toMatchObject([{ type: "function", function: own }]);
+  const gpt = openaiResponses(client, {
+    model: "gpt-5",
+    tools: [{ type: "function", ...own }, { type: "web_search" }],
+  });
+  expect(requestOf(gpt)).toMatchObject({
+    tools: [{ type: "function", ...own }, { type: "web_search" }],
+    include: ["reasoning.encrypted_content"],
+  });
+  // At most four marks of the cache, those of the program among them.
+  const session = await asking();
+  for (const role of ["assistant", "user"] as const)
+    await session.appendMessages([{ role, content: "Pears." }]);
+  const marks = (tools: Anthropic.Tool[]) =>
+    JSON.stringify(requestOf(anthropic({ messages: {} } as Anthropic, { tools }), session.context)).split(
+      "cache_control",
+    ).length - 1;
+  const named = Array.from({ length: 4 }, (_, at) => ({ ...look, name: `look-${at}` }));
+  expect(
+    [0, 1, 2, 3, 4].map((n) => marks(named.map((tool, at) => (at < n ? { ...tool, ...marked } : tool)))),
+  ).toEqual([3, 4, 4, 4, 4]);
+});
+
 test("an abort ends an answer whose stream ignores it and goes on, and no listener remains", async () => {
   const provider = openai({ baseURL: "http://127.0.0.1:1/v1" } as OpenAI, { model: "pear" });
   const controller = new AbortController();
@@ -162,8 +304,7 @@ test("an abort ends an answer whose stream ignores it and goes on, and no listen
 test("a request that fails without any error is recorded as failed, and throws", async () => {
   const provider = openai({ baseURL: "http://127.0.0.1:1/v1" } as OpenAI, { model: "pear" });
   for (const nothing of [undefined, null]) {
-    const session = await createSession({ store: memoryStore(), log: quiet });
-    await session.say("What grows here?");
+    const session = await asking();
     const send = () => Promise.reject(nothing);
     await expect(session.record(provider, await session.next(provider), { send })).rejects.toThrow(
       "without a reason",
@@ -329,6 +470,24 @@ describe("a request for a summary", () => {
       ["input", "instructions", "max_output_tokens", "model", "store", "stream", "temperature", "text"],
     ]);
     expect(sent[1]).toMatchObject({ text: { verbosity: "low" } });
+  });
+
+  test("reports its progress, and has the usage that was billed", async () => {
+    const content = [{ type: "output_text", text: "## Goal", annotations: [] }];
+    const output = [{ type: "message", role: "assistant", content }];
+    const usage = { input_tokens: 12, output_tokens: 3 };
+    const { summarizer } = answering([
+      ...["## ", "Goal"].map((delta) => ({ type: "response.output_text.delta", delta })),
+      { type: "response.completed", response: { status: "completed", output, usage } },
+    ]);
+    const progress: number[] = [];
+    const onProgress = ({ outputTokens }: { outputTokens: number }) => void progress.push(outputTokens);
+    expect(await summarizer!.summarize({ ...request, onProgress })).toMatchObject({
+      text: "## Goal",
+      stopReason: "stop",
+      usage: { input: 12, output: 3 },
+    });
+    expect(progress).toEqual([1, 2]);
   });
 
   test("that the model refuses is an answer with a refusal", async () => {

@@ -11,7 +11,7 @@ import {
 import type OpenAI from "openai";
 import type { Provider } from "../turn/provider.ts";
 import { anthropic } from "./anthropic.ts";
-import { openai, openaiResponses } from "./openai.ts";
+import { OPENAI_ADDRESS, openai, openaiResponses } from "./openai.ts";
 
 /** Key and address of a provider, as far as the user gave them. */
 type Access = Partial<Record<"apiKey" | "baseURL", string>>;
@@ -58,7 +58,10 @@ export const PROVIDERS = {
     isShared: true,
     apis: {
       openai: (access, options) =>
-        openai(openaiClient(access), { ...options, isCompatible: access.baseURL !== undefined }),
+        openai(openaiClient(access), {
+          ...options,
+          isCompatible: !OPENAI_ADDRESS.test(access.baseURL ?? "openai.com"),
+        }),
       "openai-responses": (access, options) => openaiResponses(openaiClient(access), options),
     },
   },

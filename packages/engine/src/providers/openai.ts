@@ -111,7 +111,8 @@ export function openaiResponses(
     params(context, { system, tools: definitions, maxOutputTokens }) {
       const format = nativeFormats["openai-responses"];
       const request = buildRequest(context, { format, model, system, tools: definitions });
-      const named = (request.tools ?? []).map((tool) => ({ ...own.get(tool.name), ...tool }));
+      const { tools: made = [] } = request;
+      const named = made.map((tool) => ({ ...tool, ...own.get(tool.name), parameters: tool.parameters }));
       return {
         // Models without reasoning refuse a request for it.
         ...(REASONS.test(options.model) ? { include: ["reasoning.encrypted_content"] } : {}),
@@ -163,13 +164,15 @@ const failureOf = (error: unknown): string =>
 /** Names of models that return encrypted reasoning. */
 const REASONS = /^(o\d|gpt-[5-9]|codex)/;
 
+/** Addresses of OpenAI and Azure. */
+export const OPENAI_ADDRESS = /\b(openai\.com|azure\.com)\b/;
+
 /**
  * Returns the field that limits an answer: `max_completion_tokens` for OpenAI and Azure, whose newer models refuse
  * `max_tokens`, the only field that other servers accept.
  */
 function limited(client: OpenaiClient, isCompatible: boolean | undefined, tokens: number) {
-  const address = typeof client === "function" ? "openai.com" : client.baseURL;
-  const isOther = isCompatible ?? !/\b(openai\.com|azure\.com)\b/.test(address);
+  const isOther = isCompatible ?? (typeof client !== "function" && !OPENAI_ADDRESS.test(client.baseURL));
   return isOther ? { max_tokens: tokens } : { max_completion_tokens: tokens };
 }
 
@@ -182,7 +185,7 @@ function withOwn(
   tools: ReadonlyMap<string, OpenAI.ChatCompletionTool>,
 ): OpenAI.ChatCompletionTool {
   const own = tools.get(tool.function.name);
-  return own?.type === "custom" ? own : { ...own, ...tool };
+  return own?.type === "custom" ? own : { ...own, ...tool, function: { ...own?.function, ...tool.function } };
 }
 
 const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
@@ -224,12 +227,7 @@ async function* readChunks(chunks: AsyncIterable<unknown>): AsyncGenerator<Answe
         ? { id, type, custom: { name, input: text } }
         : { id, type, function: { name, arguments: text } },
     );
-  const message = {
-    role: "assistant",
-    content: null,
-    ...texts,
-    ...(made.length > 0 ? { tool_calls: made } : {}),
-  };
+  const message = { role: "assistant", content: null, ...texts, tool_calls: made };
   return { choices: [{ message, finish_reason }], usage };
 }
 
