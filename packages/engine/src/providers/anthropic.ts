@@ -145,7 +145,7 @@ function cacheMarked(request: AnthropicRequest, before: AnthropicRequest["messag
     role === "user" && content.length > 0 ? [at] : [],
   );
   const last = turns.pop();
-  const shared = sharedMessages(request.messages, before);
+  const shared = request.messages.findIndex((message, at) => jsonText(message) !== jsonText(before[at]));
   const stable = shared > 0 ? turns.findLast((at) => at < shared) : turns.at(-1);
   const marked = [last, stable].filter((at) => at !== undefined).slice(0, Math.max(0, free));
   const messages = request.messages.map((message, at) =>
@@ -163,14 +163,6 @@ function markedHead({ system, tools = [] }: AnthropicRequest): object {
 
 const withMark = <Block extends object>(blocks: readonly Block[]): Block[] =>
   blocks.map((block, at) => (at === blocks.length - 1 ? { ...block, ...MARK } : block));
-
-function sharedMessages(
-  messages: AnthropicRequest["messages"],
-  before: AnthropicRequest["messages"],
-): number {
-  const differs = messages.findIndex((message, at) => jsonText(message) !== jsonText(before[at]));
-  return differs < 0 ? messages.length : differs;
-}
 
 /**
  * Returns the size of the prompt as its provider counted it, from which the summarizer sees whether a further

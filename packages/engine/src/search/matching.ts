@@ -97,7 +97,7 @@ async function* matchingLines(
   longest: number,
   signal?: AbortSignal,
 ): AsyncGenerator<number[]> {
-  const block = Buffer.allocUnsafe(Math.min(Math.max(BLOCK, 2 * longest), Math.max(1, view.size)));
+  const block = Buffer.allocUnsafe(Math.min(Math.max(BLOCK, 2 * longest), view.size));
   // After a match, the search continues after the end of its line.
   let passed = 0;
   let isPassingLine = false;

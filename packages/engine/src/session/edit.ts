@@ -242,7 +242,6 @@ export interface UndoResult extends NavigateResult {
  */
 function actOf(tree: Tree, row: number, leafRow: number): LastAct | undefined {
   const { type } = tree.kindAt(row);
-  if (!ACTS.has(type)) return undefined;
   const entry = tree.entryAt(row);
   const act = (kind: LastAct["kind"], text = ""): LastAct => {
     const { id: entryId, timestamp } = entry;

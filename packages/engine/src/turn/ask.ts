@@ -36,7 +36,6 @@ export interface SayOptions {
 export async function say(session: Session, content: DraftContent, { id }: SayOptions = {}): Promise<Entry> {
   if (id !== undefined) await session.load();
   const known = () => (id === undefined ? undefined : session.getEntry(id));
-  if (known()) return known()!;
   const [said] = fillMessages([{ role: "user", content }], session.context);
   const prompt = id === undefined ? said! : { ...said!, id };
   // Drafted when earlier appends have ended: they may have the same prompt, or results of the calls.

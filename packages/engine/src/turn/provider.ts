@@ -104,9 +104,8 @@ export function writerOf(
 
 /** Returns system prompt and tools of the provider value, and those of the caller after them. */
 export function promptOf({ system, tools = [] }: Provider, given: Pick<ParamsOptions, "system" | "tools">) {
-  const texts = [system, given.system].filter((text) => text !== undefined && text !== "");
   return {
-    system: texts.length > 0 ? texts.join("\n\n") : undefined,
+    system: [system, given.system].filter(Boolean).join("\n\n"),
     tools: [...tools, ...(given.tools ?? [])],
   };
 }
