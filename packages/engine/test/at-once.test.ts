@@ -180,6 +180,17 @@ describe("acts that are not awaited one by one", () => {
     expect(prompts(session).filter((text) => text === "Once.")).toHaveLength(1);
   });
 
+  test("a prompt that is said again after reopening, on a branch that was left, is the same entry", async () => {
+    const { session, store } = await plant();
+    const once = await session.say("Once.", { id: "request-1" });
+    await session.navigate(null);
+    await session.say("Elsewhere.");
+    await session.close();
+    const again = await openSession({ file: session.file }, { store, whole: false });
+    expect(await again.say("Once.", { id: "request-1" })).toEqual(once);
+    expect(prompts(again).filter((text) => text === "Once.")).toEqual([]);
+  });
+
   test("a prompt finds the results whose append is under way", async () => {
     const { session } = await plant();
     await session.appendMessages([{ role: "user", content: "Look." }, turn("x")[1]!]);

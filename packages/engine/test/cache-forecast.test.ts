@@ -1,6 +1,12 @@
 import { tokenBudget } from "@espalier/compaction";
-import { createSession, type Extension, forecastAct, type Session } from "@espalier/engine";
-import { type AssistantMessage, contextEdit, memoryStore, type Usage } from "@espalier/session-tree";
+import { createSession, type Extension, forecastAct, openSession, type Session } from "@espalier/engine";
+import {
+  type AssistantMessage,
+  contextEdit,
+  memoryStore,
+  modelChange,
+  type Usage,
+} from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";
 import { plant, soundAnswer, words } from "./build-session.ts";
@@ -77,6 +83,30 @@ test("breaks without a record in the file are reported too: another system promp
   await converse(session, 1);
   clock.now += 6 * 60_000;
   expect(await ask("You tend a garden. It is 09:41.")).toMatchObject([{ cause: "pause" }]);
+});
+
+test("other tools and another model are breaks too; the first request and a second one without an answer are none", async () => {
+  const heard: unknown[] = [];
+  const { session } = await plant({
+    turns: 0,
+    extensions: [
+      (api) => void api.on("cache_break", ({ cause, entryId }) => void heard.push([cause, entryId])),
+    ],
+  });
+  const ask = async (...names: string[]) => {
+    await session.appendMessages([{ role: "user", content: "And now?" }]);
+    const tools = names.map((name) => ({ name, description: "", parameters: { type: "object" } }));
+    await session.prepareRequest({ tools });
+    return heard.splice(0);
+  };
+  expect(await ask("look")).toEqual([]);
+  await converse(session, 8);
+  expect(await ask("look")).toEqual([]);
+  expect(await ask("look", "dig")).toEqual([["tools", session.leafId]]);
+  const [change] = await session.append([
+    modelChange.of({ provider: "anthropic", modelId: "claude-opus-4-5" }),
+  ]);
+  expect(await ask("look", "dig")).toEqual([["model", change!.id]]);
 });
 
 test("the plan of a compaction has its cost for the prompt cache, and the number of calls that pay it back", async () => {
@@ -183,6 +213,25 @@ test("a budget refuses in one sentence before the money is spent: for an answer,
   expect([asked, session.tree.length]).toEqual([0, before]);
   // What costs nothing goes on.
   expect(await session.compact({ fallback: true })).toMatchObject({ eligible: true, source: "extractive" });
+});
+
+test("a budget sends a request without a known price, and counts all branches of a session that is not loaded", async () => {
+  const store = memoryStore();
+  const ours = await createSession({ store });
+  const usage: Usage = { input: 10, output: 1, cacheRead: 0, cacheWrite: 0, cost: { total: 2 } };
+  await ours.appendMessages([
+    { role: "user", content: "Go on." },
+    { ...MODEL, role: "assistant", content: "Dear.", usage, stopReason: "stop" },
+  ]);
+  await ours.navigate(null);
+  await ours.append([modelChange.of({ provider: "own", modelId: "own" })]);
+  await ours.say("And here?");
+  await ours.close();
+  const refused = await openSession(ours.id, { store, whole: false, maxCost: 1 });
+  await expect(refused.prepareRequest()).rejects.toMatchObject({ code: "over-budget" });
+  await refused.close();
+  const session = await openSession(ours.id, { store, whole: false, maxCost: 3 });
+  expect(await session.prepareRequest()).toMatchObject({ failure: null });
 });
 
 test("a budget counts the sessions of sub-agents, in the parent session and in their own", async () => {

@@ -151,10 +151,10 @@ test("a message keeps the fields it has, and gets those it lacks", async () => {
     stopReason: "length",
     timestamp: 7,
   } as const;
-  const call = { type: "toolCall", id: "c1", name: "look", arguments: {} };
+  const called = (id: string, name: string) => ({ type: "toolCall", id, name, arguments: {} });
   await session.appendMessages([whole]);
   await session.appendMessages([
-    { role: "assistant", content: [call] },
+    { role: "assistant", content: [called("c0", "dig"), called("c1", "look"), called("c2", "dig")] },
     { role: "toolResult", toolCallId: "c1", content: "a mole" },
     { role: "toolResult", toolCallId: "c2", content: "nothing", toolName: "dig", isError: true },
     { role: "assistant", content: "A mole." },

@@ -44,6 +44,7 @@ async function requested(session: Session, options?: RequestPreparation) {
 describe("an image that the provider never accepts is left out, even in an unanswered message", () => {
   test.each([
     ["of 9,000 pixels", picture(png(9_000, 10)), "9000 pixels"],
+    ["of 9,000 pixels in height", picture(png(10, 9_000)), "9000 pixels"],
     ["of more than 5 MB", picture(png(10, 10, 4_200_000)), "characters of base64"],
     ["that is not base64", picture("this is no base64!"), "base64"],
     [

@@ -158,6 +158,25 @@ test("a function that throws gets its own error, and the next use gets a reopene
   expect(pool.size).toBe(0);
 });
 
+test("a session that cannot be closed is reported, or thrown by the closing of the pool, and leaves its place", async () => {
+  const errors: string[] = [];
+  const log = { warn() {}, error: (text: string) => void errors.push(text) };
+  const pool = sessionPool({ home: freshHome(), max: 1, log });
+  const breakClosing = (session: Session) => {
+    const close = session.close.bind(session);
+    session.close = async () => {
+      await close();
+      throw new Error("The disk is full.");
+    };
+  };
+  await pool.use("ada", breakClosing);
+  await pool.use("bob", breakClosing);
+  expect(errors).toEqual(["The session ada could not be closed: The disk is full."]);
+  expect(pool.size).toBe(1);
+  await expect(pool.close()).rejects.toThrow("The disk is full.");
+  expect(pool.size).toBe(0);
+});
+
 test("closing waits for accepted uses, and refuses later ones", async () => {
   const home = freshHome();
   const pool = sessionPool({ home });

@@ -395,6 +395,14 @@ describe("sizes", () => {
     expect(message).toMatch(/reserveTokens is 800000.*claude-272 is 272000 tokens.*between 0 and 1/);
   });
 
+  it("may be the whole window where they count as full, and not where they are a reserve", async () => {
+    const contextWindow = 50_000;
+    const full = await resolved({ flags: { contextWindow, maxContextTokens: contextWindow } });
+    expect(full.values.maxContextTokens).toBe(contextWindow);
+    for (const flags of [{ reserveTokens: contextWindow }, { maxContextTokens: contextWindow + 1 }])
+      expect((await problem({ flags: { contextWindow, ...flags } })).message).toContain("below that size");
+  });
+
   it("are always above 0 and below the window, or refused", async () => {
     const share = fc.double({ min: 0.001, max: 0.999, noNaN: true });
     const size = fc.oneof(fc.integer({ min: 1, max: 300_000 }), share);

@@ -253,18 +253,20 @@ describe.each(Object.entries(places))("%s", (_name, at) => {
 });
 
 test("a tool that throws, or that an abort ends, gives an error result", async () => {
-  const calls = ["c1", "c2"].map((id) => ({ id, name: "look", input: {} }));
+  const calls = ["c1", "c2", "c3"].map((id) => ({ id, name: "look", input: {} }));
   const { provider } = await anthropicAt([{ calls }]);
   const session = await sessionOf();
   await session.say("Look.");
   const controller = new AbortController();
   const turn = await session.record(provider, await session.next(provider, { signal: controller.signal }));
-  const [failed, ended] = await turn.answerAll(({ id }) => {
+  const [failed, alsoFailed, ended] = await turn.answerAll(({ id }) => {
     if (id === "c1") throw new Error("The bed is locked.");
+    if (id === "c2") throw "No such bed.";
     controller.abort();
     return new Promise(() => undefined);
   });
   expect(failed).toMatchObject({ isError: true, content: [{ text: "The bed is locked." }] });
+  expect(alsoFailed).toMatchObject({ isError: true, content: [{ text: "No such bed." }] });
   expect(ended).toMatchObject({ isError: true, content: [{ text: expect.stringContaining("interrupted") }] });
 });
 
@@ -328,6 +330,7 @@ test("a conversation that ends in an answer has nothing to send", async () => {
   await expect(session.next(provider)).rejects.toMatchObject({ code: "empty-context" });
   await session.say("What grows here?");
   await session.record(provider, await session.next(provider));
+  await session.appendMessages([{ role: "bashExecution", command: "ls", output: "pears" }]);
   await expect(session.next(provider)).rejects.toMatchObject({ code: "empty-context" });
   await expect(session.say("  ")).rejects.toMatchObject({ code: "bad-input" });
 });
@@ -355,6 +358,33 @@ test("a request that is too long is compacted and sent once more", async () => {
   });
   expect(turn.text).toBe("Well.");
   expect(events).toContain("retry");
+  expect(session.getEntries().map(({ type }) => type)).toContain("compaction");
+});
+
+test("a request that a proxy finds too long is compacted and sent once more", async () => {
+  const { provider } = await anthropicAt([{ text: "Well." }]);
+  const session = await createSession({
+    store: memoryStore(),
+    log: quiet,
+    compaction: { keepRecentTokens: 10 },
+  });
+  for (const day of [1, 2])
+    await session.appendMessages([
+      { role: "user", content: `Day ${day}: ${"pears ".repeat(1_000)}` },
+      { role: "assistant", content: "Ripe." },
+    ]);
+  await session.say("And now?");
+  let isSent = false;
+  const signal = new AbortController().signal;
+  const turn = await session.record({ ...provider, summarizer: undefined }, await session.next(provider), {
+    send(params) {
+      if (isSent) return provider.send(params, signal);
+      isSent = true;
+      throw Object.assign(new Error("413 Payload Too Large"), { status: 413 });
+    },
+    overflowRetryDelayMs: 1,
+  });
+  expect(turn.text).toBe("Well.");
   expect(session.getEntries().map(({ type }) => type)).toContain("compaction");
 });
 

@@ -57,6 +57,18 @@ describe("undo of a label, a name or a pin", () => {
   });
 });
 
+test("a label that a navigation set is undone with it, or alone when the leaf was already there", async () => {
+  const { session } = await plant();
+  const target = session.leafId!;
+  await session.navigate(target, { label: "here" });
+  expect((await session.undo()).act).toMatchObject({ kind: "label", text: "here" });
+  expect(session.getLabel(target)).toBeUndefined();
+  const answer = session.getBranch().at(-3)!.id;
+  await session.navigate(answer, { label: "there" });
+  expect((await session.undo()).act).toMatchObject({ kind: "navigation" });
+  expect(session.leafId).toBe(target);
+});
+
 test("undo skips an entry of another program that pins nothing", async () => {
   const { session } = await plant();
   const pinned = session.leafId!;
