@@ -117,7 +117,7 @@ export function sessionPool(options: PoolOptions = {}): SessionPool {
   };
 
   const forgetUnused = (seat: Seat) => {
-    if (seat.users === 0 && !seat.session) seats.delete(seat.id);
+    if (seat.users === 0 && !seat.session && seats.get(seat.id) === seat) seats.delete(seat.id);
   };
 
   const makeRoom = async (): Promise<void> => {
