@@ -553,13 +553,27 @@ test("a removal says which sessions stay, where they are, and how they are remov
   const { code, stdout } = await espalier(["uninstall", "codex"], { env });
   expect(code).toBe(0);
   expect(stdout).toContain(`\ndelete ${record}\n`);
-  const list = "espalier list --agent codex --sub-agents --json";
-  expect(stdout).toContain(
-    `\nSessions imported from Codex stay, as they are yours: \`${list}\` prints their files. Delete those, or all of Espalier with the folder ${join(home, ".espalier")}.\n`,
-  );
-  const listed = await espalier(list.split(" ").slice(1), { env });
-  expect(JSON.parse(listed.stdout)).toMatchObject({ file });
+  expect(stdout).toContain("\nSessions imported from Codex stay, as they are yours: ");
+  expect(stdout).toContain(`Delete those, or all of Espalier with the folder ${join(home, ".espalier")}.\n`);
+  expect(await listedBy(stdout, env)).toEqual([file]);
 });
+
+test("a removal from Pi lists for deletion only imported sessions, and none of Pi's own", async () => {
+  mkdirSync(join(home, ".pi/agent"), { recursive: true });
+  const env = environmentOf(home);
+  await espalier(["install", "pi"], { env });
+  const file = storeSession("s1", { agent: "pi" });
+  write(join(home, ".pi/agent/sessions/garden/own.jsonl"), readFileSync(file, "utf8"));
+  const { stdout } = await espalier(["uninstall", "pi"], { env });
+  expect(await listedBy(stdout, env)).toEqual([file]);
+});
+
+/** Runs the command that a removal names, and returns the files that it prints. */
+async function listedBy(stdout: string, env: Record<string, string | undefined>): Promise<string[]> {
+  const [, list = ""] = /`espalier (list .*?)` prints their files/.exec(stdout)!;
+  const { values } = await espalierJson(list.replace(" --json", "").split(" "), { env });
+  return values.map((value) => value.file);
+}
 
 test("what the agent itself recorded of the plugin leaves with it", () => {
   mkdirSync(join(home, ".claude"));

@@ -160,7 +160,7 @@ const hasFiles = (folder: string): boolean =>
 function sessionNotes({ name, label }: Agent): string[] {
   const home = espalierHome();
   if (!hasFiles(join(home, "sessions"))) return [];
-  const list = `espalier list --agent ${name} --sub-agents --json`;
+  const list = `espalier list ${join(home, "sessions")} --agent ${name} --sub-agents --json`;
   return [
     `Sessions imported from ${label} stay, as they are yours: \`${list}\` prints their files. Delete those, or all of Espalier with the folder ${home}.`,
   ];
