@@ -1,5 +1,5 @@
 import { copyFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import {
   DEMO,
@@ -268,15 +268,18 @@ describe("search", () => {
       code: 1,
       stdout: "Nothing was found.\n",
     });
-    const folder = temporaryFolder();
+    const line = { type: "user", uuid: "u1", sessionId: "s", message: { content: "no such" } };
+    const request = { type: "api-request", sessionId: "s", id: "r1", timestamp: "2026-01-01T00:00:00.000Z" };
+    const folder = dirname(sessionOf(request, line));
+    const imported = `Those of other agents need an import: \`espalier import ${folder}\`.`;
     const ofProject = `--project ${folder}`;
     expect(await espalier(["search", "no such", folder])).toMatchObject({
       code: 1,
-      stdout: `Nothing was found.\nNo session files are in ${folder}. For the sessions that worked there: \`espalier search "no such" ${ofProject}\`.\n`,
+      stdout: `Nothing was found.\nNo session files are in ${folder}. ${imported} For the sessions that worked there: \`espalier search "no such" ${ofProject}\`.\n`,
     });
     expect(await espalier(["list", folder])).toMatchObject({
       code: 0,
-      stdout: `No session files are in ${folder}. For the sessions that worked there: \`espalier list ${ofProject}\`.\n`,
+      stdout: `No session files are in ${folder}. ${imported} For the sessions that worked there: \`espalier list ${ofProject}\`.\n`,
     });
     const nowhere = await espalierJson(["search", "x", "/nowhere"]);
     expect([nowhere.code, nowhere.value.error.code]).toEqual([1, "not-found"]);

@@ -64,10 +64,13 @@ const FILTERS = [
   ["--agent <name>", "only sessions of this agent", agentNames],
 ] as const;
 
-/** Message for a folder without session files. It names --project, because agents write sessions somewhere else. */
+/**
+ * Message for a folder without session files. It names the import, because files of other agents may be there, and
+ * --project, because agents write the sessions of a folder somewhere else.
+ */
 function projectHint(search: string, folder: string): string {
   const word = /^[\w./~-]+$/.test(folder) ? folder : JSON.stringify(folder);
-  return `No session files are in ${resolve(folder)}. For the sessions that worked there: \`${search} --project ${word}\`.`;
+  return `No session files are in ${resolve(folder)}. Those of other agents need an import: \`espalier import ${word}\`. For the sessions that worked there: \`${search} --project ${word}\`.`;
 }
 
 /** Counts the runs of sub-agents that belong to the listed sessions and are not listed. */

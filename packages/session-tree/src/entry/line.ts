@@ -318,7 +318,7 @@ export class JoinedEntryFinder {
 }
 
 /** Returns whether bytes contain `"parentId":`. A part after another part on a line counts as an entry only if it does. */
-function hasMark(bytes: Uint8Array): boolean {
+export function hasMark(bytes: Uint8Array): boolean {
   return find(finderOf(bytes), 0) < bytes.length;
 }
 

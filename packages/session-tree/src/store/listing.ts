@@ -1,7 +1,7 @@
 import { type ByteView, forEachLine, forEachLineBackward } from "@espalier/jsonl-stream";
 import type { SessionHeader } from "../entry/entry.ts";
 import { compaction, isMessage, type MessageEntry, sessionInfo } from "../entry/kinds.ts";
-import { readLineParts, spells } from "../entry/line.ts";
+import { hasMark, readLineParts, spells } from "../entry/line.ts";
 import { messageText } from "../entry/message.ts";
 import { FastLineScanner } from "../tree/compiled-scan.ts";
 import { roleAt, sessionName, typedFrom } from "../tree/queries.ts";
@@ -128,7 +128,8 @@ function readHead(usual: FastLineScanner, view: ByteView) {
       for (const part of readLineParts(block.subarray(start, end))) {
         // A header after an entry does not count, as when a session is opened.
         if (part.is === "header" && !hasEntries) header ??= part.header;
-        else if (part.is === "entry") hasEntries = true;
+        // A line of another agent can have a type and an id, but no parent.
+        else if (part.is === "entry") hasEntries ||= hasMark(block.subarray(start, end));
         if (part.is === "entry" && isMessage(part.entry, "user")) {
           firstMessage = listedMessage(part.entry) ?? null;
           if (firstMessage !== null) return false;
