@@ -154,9 +154,9 @@ const ACT_NAMES: Readonly<Record<LastAct["kind"], string>> = {
 /** Maximum width in columns of the text in an act's name. */
 const ACT_WORDS = 60;
 
-/** Names an act for people: `the prompt “What grows here?” of 2026-03-08 17:16`. */
+/** Names an act for people: `the prompt “What grows here?” (2026-03-08 17:16)`. */
 export function actName({ kind, text, timestamp }: LastAct): string {
   const words = cutToColumns(plainLine(text), ACT_WORDS);
   const day = formatTime(timestamp);
-  return `${ACT_NAMES[kind]}${words && ` “${words}”`}${day && ` of ${day}`}`;
+  return `${ACT_NAMES[kind]}${words && ` “${words}”`}${day && ` (${day})`}`;
 }

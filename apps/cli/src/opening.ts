@@ -286,7 +286,7 @@ export function refuseForeign(file: string): void {
   if (agent === undefined) return;
   throw new CommandError(
     "foreign",
-    `${file} is a session of ${agent}; \`espalier import ${file}\` imports it, and \`espalier demo\` shows it without an import.`,
+    `${file} is a session of ${agent}; \`espalier import ${file}\` imports it, and \`espalier demo ${file}\` shows it without an import.`,
   );
 }
 

@@ -164,9 +164,9 @@ test("undo reverts the newest act, and a second undo the one before", async () =
   expect((await espalierJson(["redo", file])).value.leafId).toBe("vPdDiWYGH0ya");
   await espalier(["label", file, "leaf", "here"]);
   const planned = await espalier(["undo", file, "--dry-run"]);
-  expect(planned.stdout).toMatch(/^Would undo the label “here” of 20\d\d-.*\.\n$/);
+  expect(planned.stdout).toMatch(/^Would undo the label “here” \(20\d\d-[\d :-]+\)\.\n$/);
   expect((await espalier(["undo", file])).stdout).toMatch(
-    /^Undone: the label “here” of .*\.\nThe leaf is at vPdDiWYGH0ya/,
+    /^Undone: the label “here” \(.*\)\.\nThe leaf is at vPdDiWYGH0ya/,
   );
   expect((await espalierJson(["redo", file])).value.act).toMatchObject({ kind: "label", text: "here" });
   const { value } = await espalierJson(["redo", file]);

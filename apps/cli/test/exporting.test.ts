@@ -183,7 +183,7 @@ test("an export of one path as JSON, JSON Lines or HTML names what it leaves out
     const whole = await espalier(["export", DEMO, "--format", format]);
     expect(whole.stderr).toBe("");
     const { stdout, stderr } = await espalier(["export", DEMO, "--format", format, "--at", "before-cache"]);
-    const [, count] = /^Left out: (\d+) entries of other branches; without --at all are written\.\n$/.exec(
+    const [, count] = /^Left out: (\d+) entries of other branches; omit --at to write all entries\.\n$/.exec(
       stderr,
     )!;
     if (format === "json") {

@@ -277,6 +277,7 @@ test.each([
     expect(code, command[0]).toBe(1);
     expect(value.error.code).toBe("foreign");
     expect(value.error.message).toContain(`is a session of ${agent}; \`espalier import ${file}\``);
+    expect(value.error.message).toContain(`\`espalier demo ${file}\``);
   }
   expect(stateOf(file)).toBe(before);
 });

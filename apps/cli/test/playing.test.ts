@@ -39,6 +39,11 @@ test("a step of a replay counts one message as one", async () => {
   expect(lines[3]).toMatch(/message +2 messages +155 tokens {2}/);
 });
 
+test("a step of a replay that moves the leaf names the new leaf once", async () => {
+  const { stdout } = await espalier(["replay", DEMO]);
+  expect(stdout).toMatch(/ leaf {5,}\d+ messages .* tokens {2}leaf 2ur7kch3b1oZ\n/);
+});
+
 test("a step of a replay names entries so that they can be shown, also by ids of other agents", async () => {
   const [one, other] = ["6c5e9e33-b45b-4653-ac03-43b3787fe2cc", "6c5e9e33-0b45-4653-ac03-43b3787fe2cc"];
   const leaf = { type: "leaf", id: "moved", parentId: other, targetId: one, timestamp: HEADER.timestamp };

@@ -81,7 +81,7 @@ function viewOmitted(session: Session, format: Format, { at, all }: ExportComman
   const omitted = omittedEntries(session, { format: format === "html" ? "jsonl" : format, all, ...end });
   if (omitted.length === 0) return [];
   const cure =
-    format === "markdown" ? "--all writes all branches and bookkeeping" : "without --at all are written";
+    format === "markdown" ? "--all writes all branches and bookkeeping" : "omit --at to write all entries";
   return [`Left out: ${omitted.join(" and ")}; ${cure}.`];
 }
 

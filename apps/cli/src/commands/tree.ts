@@ -321,7 +321,9 @@ export function viewStep(
       ? ""
       : `leaf ${leafId === null ? "before the first entry" : entryName(session.tree, leafId)}`;
   const entry = session.getEntry(entryId);
-  const said = plainLine(`${moved} ${(entry && previewEntry(entry)) ?? ""}`);
+  // The text of a leaf entry is its target again.
+  const preview = type === "leaf" ? undefined : entry && previewEntry(entry);
+  const said = plainLine([moved, preview].filter(Boolean).join(" · "));
   const room = columns - columnsOf(facts + mark) - 2;
   return `${facts}${colours.red(mark)}  ${colours.dim(cutToColumns(said, Math.max(NARROWEST, room)))}`;
 }

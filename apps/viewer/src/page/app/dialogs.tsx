@@ -276,7 +276,7 @@ function ReversedAct({ direction, act }: ReversedActProps) {
   return (
     <>
       <p>
-        {direction === "undo" ? "Undoes" : "Restores"} {ACT_NAMES[kind]} of {formatTime(timestamp)}
+        {direction === "undo" ? "Undoes" : "Restores"} {ACT_NAMES[kind]} ({formatTime(timestamp)})
         {text === "" ? "" : ":"}
       </p>
       {text !== "" && <blockquote class="undone">{visibleControls(text)}</blockquote>}
