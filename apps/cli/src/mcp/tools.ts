@@ -80,7 +80,7 @@ const session = z
     "Id of a session, or its beginning. Default: the session that asks, else the newest of this project.",
   );
 const maxTokens = (least: number) =>
-  z.int().min(200).max(10_000).default(least).describe("Tokens of the answer at most, estimated.");
+  z.int().min(200).max(10_000).default(least).describe("Maximum length of the answer, in estimated tokens.");
 const query = z.string().trim().min(1).max(500);
 const cursor = z
   .string()
@@ -95,11 +95,11 @@ const HITS_A_SESSION = 3;
 const search = tool({
   name: "search_sessions",
   title: "Search all sessions",
-  description: `Finds entries by words in all recorded sessions of this machine (${[...otherAgents.map(({ title }) => title), "Espalier"].join(", ")}), those of this project first, the newest first. All words must be in one entry, in any order. Tells session and entry ids; read_entries reads on.`,
+  description: `Finds entries by words in all recorded sessions of this machine (${[...otherAgents.map(({ title }) => title), "Espalier"].join(", ")}), those of this project first, the newest first. All words must be in one entry, in any order. A hit names its session and its entry; read_entries reads the whole entry.`,
   input: z.strictObject({
     query: query.describe("Words that must all be in an entry; case does not matter."),
-    session: session.describe("Search this session alone: its id, or the beginning of it."),
-    agent: z.enum(agentNames).optional().describe("Sessions of this agent alone."),
+    session: session.describe("Only this session: its id, or the beginning of its id."),
+    agent: z.enum(agentNames).optional().describe("Only sessions of this agent."),
     cursor,
     max_tokens: maxTokens(1_000),
   }),
@@ -164,7 +164,7 @@ const recallTool = sessionTool({
   name: "recall",
   title: "Recall what compactions took away",
   description:
-    "Finds what this session said and the model no longer reads: entries that a compaction replaced by a summary, and abandoned branches. Give a few exact words: names, paths, parts of commands or errors. The best matches come first, with the text around the words.",
+    "Finds entries of this session that the model no longer reads: those that a compaction replaced by a summary, and those of abandoned branches. Give a few exact words: names, paths, parts of commands or errors. The best matches come first, with the text around the words.",
   input: z.strictObject({
     query: query.describe("Words to look for; the more and rarer ones an entry has, the better."),
     session,
@@ -199,7 +199,7 @@ const read = sessionTool({
   name: "read_entries",
   title: "Read entries",
   description:
-    "Reads original entries of a session in order, with their whole text: also those that a compaction took out of the context, and those of abandoned branches. Without `from` the newest ones.",
+    "Reads original entries of a session in order, with their whole text, including entries that a compaction removed from the context and entries of abandoned branches. Without `from`, reads the newest ones.",
   input: z.strictObject({
     from: entry.optional().describe("First entry: its id, the beginning of its id, or its label."),
     to: entry.optional().describe("Last entry; default: the end of the branch."),
@@ -250,7 +250,7 @@ const tree = sessionTool({
   name: "tree",
   title: "Draw the tree of a session",
   description:
-    "Draws a session as a tree: the path that goes on straight down to the * is the current one, indented branches are abandoned. Shows prompts, compactions, labels and entry ids; runs of other entries are folded.",
+    "Draws a session as a tree: the path without indentation, down to the *, is the current one; indented branches are abandoned. Shows prompts, compactions, labels and entry ids; runs of other entries are folded.",
   input: z.strictObject({ session, cursor, max_tokens: maxTokens(1_500) }),
   between: "\n",
   run({ cursor }, read, answer) {
@@ -299,7 +299,7 @@ const diff = sessionTool({
     "Compares two branches of a session from their last common entry: entries, messages, tokens, cost, files, and what was said on each.",
   input: z.strictObject({
     a: entry.describe("An entry of the one branch: its id, the beginning of it, its label, or `leaf`."),
-    b: entry.describe("An entry of the other branch, named likewise."),
+    b: entry.describe("An entry of the other branch, in the same forms."),
     session,
     max_tokens: maxTokens(1_500),
   }),
@@ -341,7 +341,7 @@ const rules = sessionTool({
   name: "rules",
   title: "Rules of the user",
   description:
-    'Lists the rules that the user set in a session and that hold at its end ("never push", "always run the tests"), also those said before a compaction.',
+    'Lists the rules that the user set in a session and that apply at its end ("never push", "always run the tests"), including those from before a compaction.',
   input: z.strictObject({ session, max_tokens: maxTokens(1_000) }),
   between: "\n",
   async run(_, read, answer) {
@@ -361,7 +361,7 @@ const stats = sessionTool({
   name: "stats",
   title: "Figures of a session",
   description:
-    "Tells the size of a session, what the model reads of it, its compactions, and its cost by model.",
+    "Shows the size of a session, the part that the model reads, its compactions, and its cost by model.",
   input: z.strictObject({ session }),
   between: "\n",
   run(_, read, answer) {
@@ -392,7 +392,7 @@ const label = tool({
   name: "label",
   title: "Label an entry",
   description:
-    "Gives an entry of a session a label, by which people and tools find it again; an empty text removes it. The only tool that writes: one line in the session's file, and the conversation stays as it is.",
+    "Labels an entry of a session, so that people and tools find it again; an empty text removes the label. The only tool that writes: it adds one line to the session's file, and does not change the conversation.",
   writes: true,
   input: z.strictObject({
     entry,

@@ -96,7 +96,7 @@ export interface CacheLedger {
   byCause: Partial<Record<CacheCause, { breaks: number; tokens: number; cost: number }>>;
 }
 
-/** Facts for a ledger that no session file records. */
+/** Options of a ledger: facts that no session file records. */
 export interface CacheLedgerOptions {
   /** Prices by `provider/model` or model that override those of the session and of the catalogue. */
   prices?: Readonly<Record<string, TokenPrices>> | undefined;

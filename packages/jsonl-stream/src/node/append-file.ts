@@ -274,7 +274,7 @@ const SAMPLE = 512;
  */
 const QUIET_MS = 1;
 
-/** Bytes of the file as they were at an offset. */
+/** Copy of the bytes at an offset, to notice a later change of the file. */
 interface Sample {
   offset: number;
   bytes: Uint8Array;

@@ -301,7 +301,7 @@ export function inheritedRequest({ previous }: Facts): string | undefined {
   return line?.replace(/^(?:First|Newest) request: /, "").replace(/^"(.*)"$/, "$1");
 }
 
-/** Length of a turn's line in characters: at most, if it only has the request, and on average, if it is whole. */
+/** Characters of a turn's line: maximum of one that has only the request, and average of a whole one. */
 const BRIEF = 64;
 const WHOLE = 240;
 /** Number of turns with a whole line, however many turns there are. */

@@ -11,7 +11,7 @@ export type Performers<Type extends TerminalEffect["type"] = TerminalEffect["typ
   readonly [Each in Type]: (effect: Extract<TerminalEffect, { type: Each }>) => void;
 };
 
-/** Event of an error. `wasWork` is true if the running work failed, false for another reading. */
+/** Event of an error. `wasWork` is true if the error ended the shown work, false for a reading beside it. */
 export const failure = (error: unknown, wasWork = false): TerminalEvent => ({
   type: "failed",
   message: failureOf(error).message,
