@@ -326,8 +326,9 @@ lines are appended or none.`,
     use: "annotate",
     async run({ session, options: { off = false } }, reference) {
       const id = existingEntry(session, reference);
+      const removed = session.pinned().includes(id) ? "is no longer pinned" : "was not pinned";
       const entryId = await session.pin(id, !off);
-      const state = off ? "is no longer pinned" : "stays in the context after compactions";
+      const state = off ? removed : "stays in the context after compactions";
       return { value: { entryId }, lines: [`${plainLine(id)} ${state}.`] };
     },
   }),
