@@ -81,9 +81,6 @@ import {
   shapedContext,
 } from "./state.ts";
 
-/** Maximum number of rounds in which `settle` waits for new work, such as entries of a handler that answers entries. */
-const CLOSING_ROUNDS = 10;
-
 /**
  * An open session: the `SessionTree` of one log, with extensions, policies and settings. Agents embed it, and every
  * shell uses it. Reading is synchronous; every change is asynchronous and ends in one {@link append}.
@@ -495,7 +492,7 @@ export class Session extends SessionTree {
 
   /** Waits for tracked work, and for work that it began (at most 10 rounds), such as handlers of `entry_appended`. */
   async settle(): Promise<void> {
-    for (let round = 0; round < CLOSING_ROUNDS && this.#endings.size > 0; round++)
+    for (let round = 0; round < 10 && this.#endings.size > 0; round++)
       await Promise.allSettled(this.#endings);
   }
 }
