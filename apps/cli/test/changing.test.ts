@@ -310,7 +310,7 @@ test("label, name and pin each append one entry", async () => {
   expect((await espalierJson(["show", file, off.value.entryId])).value.data).toMatchObject({ pinned: false });
   // The pin is the leaf now, and has no pin itself.
   const { stdout } = await espalier(["pin", file, off.value.entryId, "--off"]);
-  expect(stdout).toBe(`${off.value.entryId} was not pinned.\n`);
+  expect(stdout).toBe(`${off.value.entryId} is not pinned.\n`);
   const cleared = await espalierJson(["tree", file]);
   expect(
     cleared.value.entries.filter((entry: { label: string | null }) => entry.label === "the end"),

@@ -143,7 +143,7 @@ export async function label(
 ): Promise<Change> {
   const value = { entryId: await session.label(entryId, text) };
   const label = session.getLabel(entryId);
-  const state = label === undefined ? "no longer has a label" : `is labelled ${plainLine(label)}`;
+  const state = label === undefined ? "has no label" : `is labelled ${plainLine(label)}`;
   return { value, sentences: [`${plainLine(entryId)} ${state}.`], entryId };
 }
 
@@ -326,9 +326,8 @@ lines are appended or none.`,
     use: "annotate",
     async run({ session, options: { off = false } }, reference) {
       const id = existingEntry(session, reference);
-      const removed = session.pinned().includes(id) ? "is no longer pinned" : "was not pinned";
       const entryId = await session.pin(id, !off);
-      const state = off ? removed : "stays in the context after compactions";
+      const state = off ? "is not pinned" : "stays in the context after compactions";
       return { value: { entryId }, lines: [`${plainLine(id)} ${state}.`] };
     },
   }),
