@@ -110,13 +110,12 @@ export class PostgresLog implements SessionLog {
         ),
       );
       this.#found.isPlain &&= rows.every(({ isPlain }) => isPlain);
-      this.#appended();
       const isOnlyOwn = isWhole && start.lines === this.#found.extent.lines;
       await withSessionError("unreadable", () =>
         this.#see(end, isOnlyOwn ? rows : undefined).catch((error: unknown) => {
           throw withDoubt(error);
         }),
-      );
+      ).finally(this.#appended);
       const offset = Math.max(start.bytes, from);
       const ownEnd = rows.reduce((at, { bytes }) => at + bytes.length + 1, start.bytes);
       return { offset, length: Math.max(ownEnd - offset, 0), from, to: end.bytes };
