@@ -9,7 +9,8 @@ import {
   openStore,
   type StoreOptions,
 } from "@espalier/engine";
-import { memoryStore } from "@espalier/session-tree";
+import { memoryStore, type SessionStore } from "@espalier/session-tree";
+import { fileStore } from "@espalier/session-tree/node";
 import { type PrivateServer, serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 
@@ -90,6 +91,25 @@ for (const { name, open, isThere } of PLACES)
         const [, number] = /Question (\d)/.exec(texts[at]!)!;
         expect(texts[at + 1]).toContain(`Answer ${number}.`);
       }
+      await session.close();
+      await close();
+    });
+
+    test("a session that another server continued before its maker had the lease goes on from there", async () => {
+      const { servers, close } = await open();
+      const store = servers[0]!.store ?? fileStore({ home: servers[0]!.home! });
+      const late: SessionStore = {
+        ...store,
+        lease: async (ref, options) => {
+          const other = await openSession("s1", servers[1]!);
+          await other.appendMessages(said("user", "First."));
+          await other.close();
+          return store.lease(ref, options);
+        },
+      };
+      const session = await createSession({ store: late, id: "s1" });
+      await session.appendMessages(said("user", "Second."));
+      expect(session.branches()).toHaveLength(1);
       await session.close();
       await close();
     });

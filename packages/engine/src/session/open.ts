@@ -136,7 +136,10 @@ export async function createSession(options: CreateOptions = {}): Promise<Sessio
     ...(options.parent ? { parent: options.parent } : {}),
   };
   const log = await store.create(header, [], options.file);
-  return begin(async () => log, store, options, { lease: await leaseOf(log, store) });
+  const lease = await leaseOf(log, store);
+  // Another caller may have had the lease first, and appended.
+  const grown = () => log.takeIn().then(() => log);
+  return begin(grown, store, options, { lease });
 }
 
 /**
