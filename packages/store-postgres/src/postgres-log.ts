@@ -1,6 +1,5 @@
 // Separate from postgres-store.ts: a log is one session, the store is all of them.
-import type { ByteView } from "@espalier/jsonl-stream";
-import { EspalierError } from "@espalier/jsonl-stream";
+import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
 import {
   closedError,
   type Entry,

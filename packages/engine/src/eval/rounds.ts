@@ -1,7 +1,6 @@
 // Replay of a session in memory, with a compaction at several points.
 import { generateSummary, type Rule, rulesOn } from "@espalier/compaction";
-import type { PolicyName } from "@espalier/compaction/policies";
-import { memoryOffloadStorage } from "@espalier/compaction/policies";
+import { memoryOffloadStorage, type PolicyName } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,

@@ -14,8 +14,14 @@ import {
   sessionCompact,
   sessionCompactFailed,
 } from "@espalier/compaction";
-import type { EventBus, OffloadStorage, PolicyLog } from "@espalier/compaction/policies";
-import { type PolicyName, type PolicySettings, resolvePolicy } from "@espalier/compaction/policies";
+import {
+  type EventBus,
+  type OffloadStorage,
+  type PolicyLog,
+  type PolicyName,
+  type PolicySettings,
+  resolvePolicy,
+} from "@espalier/compaction/policies";
 import { type ExtensionHost, notifyHook, transformHook } from "@espalier/extensions";
 import { checkJson, EspalierError } from "@espalier/jsonl-stream";
 import {

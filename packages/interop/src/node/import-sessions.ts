@@ -1,7 +1,6 @@
 import { dirname, resolve } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import type { EspalierErrorCode } from "@espalier/jsonl-stream";
-import { EspalierError } from "@espalier/jsonl-stream";
+import { EspalierError, type EspalierErrorCode } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,
   compaction,

@@ -1,7 +1,6 @@
 import { jsonText } from "@espalier/jsonl-stream";
 import type { ContextEdit, EntryKind, Settings } from "../entry/entry.ts";
-import type { Entry } from "../entry/kinds.ts";
-import { kindOf, messagesOf } from "../entry/kinds.ts";
+import { type Entry, kindOf, messagesOf } from "../entry/kinds.ts";
 import { type ContextMessage, contentBlocks, isPicture } from "../entry/message.ts";
 
 /** Messages of one visible entry of a path. */

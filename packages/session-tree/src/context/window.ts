@@ -5,8 +5,7 @@ import {
   forEachLineBackward,
 } from "@espalier/jsonl-stream";
 import type { EntryKind, Settings } from "../entry/entry.ts";
-import type { Entry } from "../entry/kinds.ts";
-import { entryKinds, kindOf } from "../entry/kinds.ts";
+import { type Entry, entryKinds, kindOf } from "../entry/kinds.ts";
 import {
   type EntryScan,
   equalsText,

@@ -12,8 +12,7 @@ import {
   skipValue,
 } from "@espalier/jsonl-stream";
 import { parseHeader, type SessionHeader } from "./entry.ts";
-import type { Entry } from "./kinds.ts";
-import { entryKinds } from "./kinds.ts";
+import { type Entry, entryKinds } from "./kinds.ts";
 
 /** Content of a line of a log, or of one part of a line with several parts. */
 export type SessionLine =

@@ -1,5 +1,4 @@
-import type { Entry } from "../entry/kinds.ts";
-import { customMessage, isMessage } from "../entry/kinds.ts";
+import { customMessage, type Entry, isMessage } from "../entry/kinds.ts";
 import { type BashExecutionMessage, contentText } from "../entry/message.ts";
 
 /**

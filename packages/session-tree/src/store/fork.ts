@@ -1,7 +1,6 @@
 import { encodeLines, formatLine } from "@espalier/jsonl-stream";
 import { createId, FORMAT_VERSION, type SessionHeader, WRITER } from "../entry/entry.ts";
-import type { Entry } from "../entry/kinds.ts";
-import { label, sessionInfo } from "../entry/kinds.ts";
+import { type Entry, label, sessionInfo } from "../entry/kinds.ts";
 import { headerLine } from "../entry/line.ts";
 import { promptText } from "../request/wording.ts";
 import { labelsInForce, movingRow, nameEntry } from "../tree/queries.ts";

@@ -12,9 +12,9 @@ import {
   timestamp,
 } from "../entry/entry.ts";
 import { moved } from "../entry/error.ts";
-import type { Entry } from "../entry/kinds.ts";
-import { branchSummary, compaction, kindOf, leaf, OwnKinds } from "../entry/kinds.ts";
+import { branchSummary, compaction, type Entry, kindOf, leaf } from "../entry/kinds.ts";
 import { entryAsWritten } from "../entry/line.ts";
+import { OwnKinds } from "../entry/own-kinds.ts";
 import { rowOfLeaf } from "../tree/queries.ts";
 import { isOnPath, pathOf, Tree } from "../tree/tree.ts";
 import { type Durability, type LogAppend, openWindow, type SessionLog } from "./store.ts";

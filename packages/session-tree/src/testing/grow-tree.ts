@@ -1,7 +1,6 @@
 import { EspalierError, formatLine } from "@espalier/jsonl-stream";
 import { FORMAT_VERSION, type SessionHeader } from "../entry/entry.ts";
-import type { Entry } from "../entry/kinds.ts";
-import { kindOf, leaf } from "../entry/kinds.ts";
+import { type Entry, kindOf, leaf } from "../entry/kinds.ts";
 import { type ContextMessage, toolCalls } from "../entry/message.ts";
 import { memoryStore } from "../store/memory-store.ts";
 import { SessionTree } from "../store/session-tree.ts";

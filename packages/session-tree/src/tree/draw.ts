@@ -1,6 +1,5 @@
 import stringWidth from "string-width";
-import type { Entry } from "../entry/kinds.ts";
-import { branchSummary, compaction, contextEdit } from "../entry/kinds.ts";
+import { branchSummary, compaction, contextEdit, type Entry } from "../entry/kinds.ts";
 import { fieldText } from "../entry/message.ts";
 import { labelsInForce, leafOf, roleAt, rowOfLeaf } from "./queries.ts";
 import { Tree } from "./tree.ts";

@@ -6,8 +6,7 @@ import {
   type SessionIssue,
   type SessionIssueKind,
 } from "../entry/entry.ts";
-import type { Entry } from "../entry/kinds.ts";
-import { entryKinds, kindCode } from "../entry/kinds.ts";
+import { type Entry, entryKinds, kindCode } from "../entry/kinds.ts";
 import {
   EntryScan,
   idIn,

@@ -1,6 +1,6 @@
 import type { EntryKind, SessionIssue, SessionIssueKind } from "../entry/entry.ts";
-import type { Entry } from "../entry/kinds.ts";
 import {
+  type Entry,
   entryKinds,
   isMessage,
   kindCode,

@@ -1,9 +1,8 @@
-import type { ByteView } from "@espalier/jsonl-stream";
-import { EspalierError } from "@espalier/jsonl-stream";
+import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
 import type { EntryKind, SessionHeader, SessionIssue } from "../entry/entry.ts";
-import type { Entry } from "../entry/kinds.ts";
-import { entryKinds, kindCode, kindOf, type OwnKinds } from "../entry/kinds.ts";
+import { type Entry, entryKinds, kindCode, kindOf } from "../entry/kinds.ts";
 import { DAMAGED, EntryScan, idIn, placeholder, readSessionLine, scanEntry } from "../entry/line.ts";
+import type { OwnKinds } from "../entry/own-kinds.ts";
 import { EntryIndex, type RowIndex } from "./entry-index.ts";
 import { LineIntake } from "./intake.ts";
 

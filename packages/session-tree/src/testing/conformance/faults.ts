@@ -1,6 +1,5 @@
 import { custom } from "../../entry/kinds.ts";
-import type { SessionChange } from "../../store/session-tree.ts";
-import { SessionTree } from "../../store/session-tree.ts";
+import { type SessionChange, SessionTree } from "../../store/session-tree.ts";
 import type { SessionStore } from "../../store/store.ts";
 import { type Fault, type FaultPoint, faultStore } from "../fault-store.ts";
 import { codeOf, header, type Trial } from "./store-under-test.ts";
