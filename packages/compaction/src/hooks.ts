@@ -132,7 +132,7 @@ export const sessionCompactFailed = notifyHook<CompactFailedEvent>("session_comp
 
 /** Rules found in a message of the user, before they are appended with it. */
 export interface RulesFound {
-  /** Text of the message, text blocks joined by newlines. */
+  /** Text of the message, text blocks joined by newlines. A handler cannot change it. */
   text: string;
   /**
    * Clauses that restrict later work. A handler may add, change and remove rules, or request all of them from a model.
@@ -144,10 +144,10 @@ export interface RulesFound {
 export const rulesFound = transformHook<RulesFound, "found">("rules_found", {
   field: "found",
   timeoutMs: LONG_HANDLER_LIMIT_MS,
-  validate: (found: RulesFound | null) =>
-    Array.isArray(found?.rules) && found.rules.every((rule) => isSound(rule, found.text))
+  validate: (found: RulesFound | null, { text }) =>
+    Array.isArray(found?.rules) && found.text === text && found.rules.every((rule) => isSound(rule, text))
       ? undefined
-      : "`found.rules` is not a list of `{text, kind, range}` with a range inside the message",
+      : "`found` is not the message's `text` with `rules`, a list of `{text, kind, range}` with a range inside it",
 });
 
 const isSound = ({ text, kind, range }: FoundRule, message: string): boolean =>

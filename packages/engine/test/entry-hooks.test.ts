@@ -90,6 +90,27 @@ describe("entry_before_append", () => {
     },
   );
 
+  test.each([
+    ["id", "taken"],
+    ["parentId", "nowhere"],
+    ["targetId", "nothing"],
+  ])("cannot change `%s`: the answer is refused with its owner's name", async (field, value) => {
+    const { session, reports } = await plantWith(
+      defineExtension(
+        "moving",
+        (api) =>
+          void api.on("entry_before_append", ({ entry }) => {
+            if (entry.type === "label") (entry as Record<string, unknown>)[field] = value;
+          }),
+      ),
+    );
+    const leafId = session.leafId!;
+    await session.label(leafId, "here");
+    expect(session.getLabel(leafId)).toBe("here");
+    expect(reports).toMatchObject([{ kind: "invalid-answer", owners: ["moving"] }]);
+    expect(reports[0]!.message).toContain(`\`${field}\` cannot be changed`);
+  });
+
   test("cannot append to the session that waits for it: it gets an error at once, and can append later", async () => {
     const refused: unknown[] = [];
     let later: Promise<unknown> | undefined;

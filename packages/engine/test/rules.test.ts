@@ -402,6 +402,22 @@ describe("the hook rules_found", () => {
     expect(texts(session)).toEqual(["never push"]);
     expect(reports).toMatchObject([{ hook: "rules_found" }]);
   });
+
+  test("refuses another text of the message", async () => {
+    const { session, reports } = await plant({
+      turns: 0,
+      extensions: [
+        (api) =>
+          void api.on("rules_found", ({ found }) => {
+            found.text += " or elsewhere";
+            found.rules = [{ text: "invented", kind: "always", range: [0, found.text.length] }];
+          }),
+      ],
+    });
+    await say(session, "never push");
+    expect(texts(session)).toEqual(["never push"]);
+    expect(reports).toMatchObject([{ hook: "rules_found", kind: "invalid-answer" }]);
+  });
 });
 
 describe("rules in a summary", () => {

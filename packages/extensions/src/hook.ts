@@ -50,20 +50,17 @@ export interface TransformHook<Value = unknown, Field extends string = string> e
   readonly field: Field;
   /**
    * Returns the reason to refuse the value that a handler left, as a sentence, or throws an error with it; undefined to
-   * accept the value. Called for every changed value. Default: accepts every value.
+   * accept the value. Called for every changed value, with the value before the change. Default: accepts every value.
    */
-  validate?(value: Value): string | undefined;
+  validate?(value: Value, given: Value): string | undefined;
 }
 
 /** Options of a transform hook. */
 export interface TransformHookOptions<Value, Field extends string>
   extends HookOptions,
     Pick<TransformHook<Value, Field>, "field"> {
-  /**
-   * Returns the reason to refuse the value that a handler left, as a sentence; undefined to accept it. Default: accepts
-   * every value.
-   */
-  validate?: (value: Value) => string | undefined;
+  /** Returns the reason to refuse the value that a handler made of `given`; undefined to accept it. Default: accepts all. */
+  validate?: (value: Value, given: Value) => string | undefined;
 }
 
 /**

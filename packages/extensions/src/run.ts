@@ -72,7 +72,7 @@ export async function runTransform<Value, Field extends string>(
         if (!replacement && given.length > 0 && after === before)
           return refusedAnswer(by, `it has no "${field}".`);
         const value = deepFreeze(after[field]) as Value;
-        const reason = value === current ? undefined : hook.validate?.(value);
+        const reason = value === current ? undefined : hook.validate?.(value, current);
         if (reason !== undefined) return refusedAnswer(by, reason);
         current = value;
         return undefined;

@@ -228,13 +228,16 @@ const areMessages = (value: unknown): boolean =>
   Array.from(value).every((one: unknown) => isRecord(one) && typeof one.role === "string");
 
 /**
- * Transforms every given entry before it is written, for example to redact it. Only the returned entry is kept. Rule
- * entries that the engine adds to a user message are not transformed.
+ * Transforms every given entry before it is written, for example to redact it. Only the returned entry is kept; its
+ * `id`, `parentId` and `targetId` cannot change. Rule entries that the engine adds to a user message are not transformed.
  */
 export const entryBeforeAppend = transformHook<NewEntry, "entry">("entry_before_append", {
   field: "entry",
-  validate: (entry) => {
+  validate: (entry, given) => {
     if (!isRecord(entry) || typeof entry.type !== "string") return "`entry` is not an entry";
+    const links = ["id", "parentId", "targetId"] as (keyof NewEntry)[];
+    const changed = links.find((key) => entry[key] !== given[key]);
+    if (changed) return `\`${changed}\` cannot be changed`;
     checkJson(entry);
     return kindOf(entry as BaseEntry).problem?.(entry as BaseEntry);
   },
