@@ -1,5 +1,5 @@
 import { defineExtension, type Extension, openSession, type Session } from "@espalier/engine";
-import { messageText, type UserMessage } from "@espalier/session-tree";
+import { custom, messageText, type UserMessage } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { describe, expect, test } from "vitest";
 import { addedSince, bytesOf, contextOf, plant, plantWith, soundAnswer, turn } from "./build-session.ts";
@@ -212,6 +212,39 @@ describe("entry_appended", () => {
     expect(mirror).toEqual(entries.map(({ id }) => id));
   });
 
+  test.each<[string, Extension]>([
+    [
+      "waits for its append",
+      (api) => {
+        const notes = api.state("notes", { initial: "" });
+        api.on("entry_appended", async () => void (await notes.append("again")));
+      },
+    ],
+    ["does not wait", (api) => void api.on("entry_appended", () => api.appendEntry("notes", "again"))],
+    [
+      "appends twice",
+      (api) => {
+        const notes = api.state("notes", { initial: "" });
+        api.on("entry_appended", async () => {
+          await Promise.all([notes.append("one"), notes.append("two")]);
+        });
+      },
+    ],
+  ])(
+    "stops a handler that answers each entry with an append and %s; later appends work",
+    async (_, setup) => {
+      const { session, reports } = await plant({ turns: 0, extensions: [defineExtension("looping", setup)] });
+      await session.append(custom.of({ customType: "begin" }));
+      while (reports.length === 0) await new Promise(setImmediate);
+      await session.settle();
+      expect(session.getEntries()).toHaveLength(1_001);
+      expect(reports[0]).toMatchObject({ owners: ["looping"] });
+      expect(reports[0]!.message).toContain("looping appends in entry_appended without end");
+      await session.append(custom.of({ customType: "later" }));
+      await session.close();
+    },
+  );
+
   test("a mirror that fails or hangs does not stop appends", async () => {
     const { session, reports } = await plantWith((api) => {
       api.on("entry_appended", () => Promise.reject(new Error("no mirror")), { critical: true });
@@ -222,6 +255,20 @@ describe("entry_appended", () => {
     expect(reports.filter(({ kind }) => kind === "threw")).toHaveLength(20);
     expect(reports.filter(({ kind }) => kind === "timed-out")).toHaveLength(20);
   });
+});
+
+test("a failed ctx.compact names the extension that called it", async () => {
+  const hasty = defineExtension("hasty", (api) => {
+    api.on("entry_appended", (_event, ctx) => ctx.compact());
+    api.registerCommand("tidy", { handler: (_args, ctx) => ctx.compact() });
+  });
+  const { session, reports } = await plant({ turns: 0, extensions: [hasty] });
+  await session.append(custom.of({ customType: "begin" }));
+  await session.settle();
+  await session.runCommand("tidy");
+  const report = { kind: "failed-act", owners: ["hasty"] };
+  expect(reports).toMatchObject([report, report]);
+  expect(reports[0]!.message).toMatch(/^hasty called ctx.compact, which failed: /);
 });
 
 describe("context", () => {

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { trustedTokens } from "@espalier/compaction";
 import { type DecideHook, deepFreeze, ExtensionError } from "@espalier/extensions";
 import { EspalierError } from "@espalier/jsonl-stream";
@@ -22,6 +23,15 @@ export function sessionFolder(header: Pick<SessionHeader, "cwd"> | null | undefi
   const here = process.cwd();
   return header && header.cwd !== "" && header.cwd !== redactFolder(here) ? header.cwd : here;
 }
+
+/** Name of the extension whose handler or command runs. */
+const caller = new AsyncLocalStorage<string>();
+
+/** Runs a handler or a command of an extension, so that errors of everything it starts name the extension. */
+export const runAs = <Result>(owner: string, act: () => Result): Result => caller.run(owner, act);
+
+/** Returns the name of the extension whose handler or command runs. */
+export const callingExtension = (): string => caller.getStore() ?? "An extension";
 
 /** Makes the context that the handlers of one call receive. */
 export function contextForHandlers(
@@ -118,6 +128,7 @@ function membersOf(session: Session, signal: AbortSignal): ExtensionContext {
       return { tokens, contextWindow, percent: (tokens / contextWindow) * 100 };
     },
     compact({ customInstructions, onComplete, onError } = {}) {
+      const owner = callingExtension();
       const wish = customInstructions ? { instructions: customInstructions } : {};
       const told = session.compact(wish).then((result) => {
         if (!result.eligible) throw new Error(String(result.reason));
@@ -126,8 +137,8 @@ function membersOf(session: Session, signal: AbortSignal): ExtensionContext {
       void session.track(
         told.catch((error: Error) => {
           if (onError) return onError(error);
-          const message = `A compaction that an extension began failed: ${error.message}`;
-          session.host.report({ kind: "failed-act", owners: [], hook: null, message, error });
+          const message = `${owner} called ctx.compact, which failed: ${error.message}`;
+          session.host.report({ kind: "failed-act", owners: [owner], hook: null, message, error });
         }),
       );
     },

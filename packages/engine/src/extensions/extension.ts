@@ -14,7 +14,7 @@ import {
 } from "@espalier/session-tree";
 import type { Session } from "../session/session.ts";
 import type { EngineHooks } from "../session/state.ts";
-import { commandContext, missingMember, sessionFolder } from "./context.ts";
+import { commandContext, missingMember, runAs, sessionFolder } from "./context.ts";
 import type { ExtensionCommandContext, ExtensionContext } from "./members.ts";
 
 /** State of an extension that follows the branch: reduced from its `custom` entries along the path. */
@@ -285,7 +285,7 @@ export async function runCommand(
   await session.load();
   const { owner, handler } = command;
   try {
-    await handler(args, commandContext(session, signal));
+    await runAs(owner, () => handler(args, commandContext(session, signal)));
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     const isMissing = cause instanceof ExtensionError && cause.code === "missing-member";

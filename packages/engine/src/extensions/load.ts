@@ -21,7 +21,7 @@ import type { Session } from "../session/session.ts";
 import { type EngineHooks, type EngineHost, engineHooks } from "../session/state.ts";
 import { espalierHome } from "../settings/home.ts";
 import { type ConfirmTrust, changedSentence, openTrust } from "../settings/trust.ts";
-import { missingMember, sessionFolder, withMissingMembers } from "./context.ts";
+import { missingMember, runAs, sessionFolder, withMissingMembers } from "./context.ts";
 import {
   apiMembers,
   defineExtension,
@@ -139,7 +139,7 @@ async function register(
       setup(
         withMissingMembers("pi", {
           ...apiMembers(session, owner, removable),
-          on: ofPi ? onAsInPi(api.on) : api.on,
+          on: onAs(owner, api.on, ofPi),
           state: <State>(type: string, state: StateOptions<State>) => stateOf(session, type, state),
           registerKind: (kind: EntryKind) => session.registerKind(kind),
         } as EspalierApi),
@@ -155,20 +155,22 @@ async function register(
 }
 
 /**
- * Separates the hooks as Pi does: `session_before_fork` only for forks, `session_before_tree` only for navigations.
- * Each handler is called once.
+ * Runs handlers as their extension. For an extension of Pi, also separates the hooks as Pi does: `session_before_fork`
+ * only for forks, `session_before_tree` only for navigations. Each handler is called once.
  */
-function onAsInPi(on: EspalierApi["on"]): EspalierApi["on"] {
+function onAs(owner: string, on: EspalierApi["on"], ofPi: boolean): EspalierApi["on"] {
   type Handle = (event: { kind?: unknown }, ctx: unknown) => unknown;
   const register = on as (hook: unknown, handler: unknown, options?: unknown) => () => void;
-  const asInPi = (hook: unknown, handler: unknown, options?: unknown) => {
-    if (hook !== "session_before_fork" || typeof handler !== "function")
-      return register(hook, handler, options);
-    const ofForks: Handle = (event, ctx) =>
-      event.kind === "navigate" ? undefined : (handler as Handle)(event, ctx);
-    return register(hook, ofForks, options);
+  const onAsOwner = (hook: unknown, handler: unknown, options?: unknown) => {
+    if (typeof handler !== "function") return register(hook, handler, options);
+    const isOnlyForks = ofPi && hook === "session_before_fork";
+    const handle: Handle = (event, ctx) =>
+      isOnlyForks && event.kind === "navigate"
+        ? undefined
+        : runAs(owner, () => (handler as Handle)(event, ctx));
+    return register(hook, handle, options);
   };
-  return asInPi as EspalierApi["on"];
+  return onAsOwner as EspalierApi["on"];
 }
 
 /** Returns whether a function has its own name; an anonymous one has an empty name, and a default export "default". */
