@@ -36,6 +36,25 @@ describe("the state of an extension", () => {
     await contextOf(session, store);
   });
 
+  test("cannot be changed in place: such a fold throws, and other paths keep their state", async () => {
+    const held: { list?: ExtensionState<string[]>; newest?: ExtensionState<string[]> } = {};
+    const { session } = await plantWith((api) => {
+      const fold = (list: string[], data: unknown) => {
+        list.push(data as string);
+        return list;
+      };
+      held.list = api.state("list", { initial: [], fold });
+      held.newest = api.state("newest", { initial: [] });
+    });
+    const before = session.leafId;
+    await held.list!.append("one");
+    expect(() => held.list!.get()).toThrow(TypeError);
+    expect(held.list!.get(before)).toEqual([]);
+    const id = await held.newest!.append(["one"]);
+    expect(() => held.newest!.get().push("two")).toThrow(TypeError);
+    expect(session.getEntry(id)).toMatchObject({ data: ["one"] });
+  });
+
   test("is the newest data if there is no fold", async () => {
     let notes: ExtensionState<unknown> | undefined;
     const { session } = await plantWith((api) => {

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { type ExtensionApi, ExtensionError, type ExtensionSetup } from "@espalier/extensions";
+import { deepFreeze, type ExtensionApi, ExtensionError, type ExtensionSetup } from "@espalier/extensions";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   custom,
@@ -27,7 +27,7 @@ export interface ExtensionState<State> {
 
 /** Reduction of data to a state. Default: the newest data is the state. */
 export interface StateOptions<State> {
-  /** The state of a path without any data. */
+  /** The state of a path without any data; it is frozen, and so are the entries and their data. */
   initial: State;
   /** Returns the state after one more entry; entries come oldest first. Pure. Default: the data itself. */
   fold?(state: State, data: unknown, entry: Entry): State;
@@ -151,12 +151,14 @@ export function stateOf<State>(
   type: string,
   options: StateOptions<State>,
 ): ExtensionState<State> {
-  const { initial, fold = (_state: State, data: unknown) => data as State } = options;
+  const { fold = (_state: State, data: unknown) => data as State } = options;
+  // A fold that changed the initial state or an entry would give other paths its result.
+  const initial = deepFreeze(options.initial);
   return {
     get(leafId = session.leafId) {
       let state = initial;
       for (const entry of session.getBranch(leafId))
-        if (isCustom(entry, type)) state = fold(state, entry.data, entry);
+        if (isCustom(entry, type)) state = fold(state, deepFreeze(entry).data, entry);
       return state;
     },
     async append(data) {
