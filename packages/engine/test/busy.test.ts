@@ -41,6 +41,30 @@ test("a new session is leased too", async () => {
   await session.close();
 });
 
+test("an error of opening or closing is thrown, and one of releasing the lease is logged", async () => {
+  const failing = (code: "unreadable" | "write-failed") => () =>
+    Promise.reject(new EspalierError(code, `It is ${code}.`));
+  const memory = memoryStore();
+  const made = await createSession({ store: memory });
+  await made.close();
+  let isOpening = true;
+  const store: SessionStore = {
+    ...memory,
+    lease: async () => ({ release: failing("write-failed") }),
+    open: async (ref, mode) => {
+      if (isOpening) throw new EspalierError("unreadable", "It is unreadable.");
+      return Object.assign(await memory.open(ref, mode), { close: failing("unreadable") });
+    },
+  };
+  const logged: unknown[] = [];
+  const log = { warn: () => {}, error: (_: string, facts?: object) => void logged.push(facts) };
+  await expect(openSession(made.id, { store, log })).rejects.toMatchObject({ code: "unreadable" });
+  isOpening = false;
+  const session = await openSession(made.id, { store, log });
+  await expect(session.close()).rejects.toMatchObject({ code: "unreadable" });
+  expect(logged).toMatchObject([{ error: { code: "write-failed" } }, { error: { code: "write-failed" } }]);
+});
+
 test("a session with a writer can be read", async () => {
   const first = await openSession({ file }, { home });
   const second = await openSession({ file }, { home, onBusy: "read-only" });

@@ -24,7 +24,14 @@ import { contextForHandlers } from "../extensions/context.ts";
 import { type ExtensionOptions, loadExtensions } from "../extensions/load.ts";
 import { espalierHome } from "../settings/home.ts";
 import { Session } from "./session.ts";
-import { currentModel, engineHooks, type SessionOptions, sessionStart } from "./state.ts";
+import {
+  currentModel,
+  engineHooks,
+  type SessionOptions,
+  sentencesOnStderr,
+  sessionStart,
+  takeAll,
+} from "./state.ts";
 import { leaseOf } from "./stores.ts";
 
 /** The store of sessions. */
@@ -228,11 +235,9 @@ async function begin(
     if (host.has(sessionStart)) await host.notify(sessionStart, started, contextForHandlers(session));
     return session;
   } catch (error) {
-    try {
-      await log?.close();
-    } finally {
-      await hold.lease?.release();
-    }
+    const failed = () => Promise.reject(error);
+    const close = () => log?.close();
+    await takeAll(given.log ?? sentencesOnStderr, failed, close, () => hold.lease?.release());
     throw error;
   }
 }

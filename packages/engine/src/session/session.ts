@@ -78,6 +78,7 @@ import {
   sentencesOnStderr,
   sessionShutdown,
   shapedContext,
+  takeAll,
 } from "./state.ts";
 
 /**
@@ -418,9 +419,9 @@ export class Session extends SessionTree {
     return edit?.id ?? null;
   }
 
-  async #appendOne(entry: NewEntry, ...targets: string[]): Promise<string> {
+  async #appendOne(entry: NewEntry, targetId?: string): Promise<string> {
     const drafts = () => {
-      for (const id of targets) this.tree.row(id);
+      if (targetId !== undefined) this.tree.row(targetId);
       return [entry];
     };
     return (await this.append(drafts))[0]!.id;
@@ -469,13 +470,13 @@ export class Session extends SessionTree {
   async #close(reason: ShutdownReason): Promise<void> {
     this.#background?.stop();
     await this.settle();
-    try {
-      await this.tell(sessionShutdown, { sessionId: this.id, file: this.file, reason });
-      await this.settle();
-      await super.close();
-    } finally {
-      await this.lease?.release();
-    }
+    await takeAll(
+      this.logger,
+      () => this.tell(sessionShutdown, { sessionId: this.id, file: this.file, reason }),
+      () => this.settle(),
+      () => super.close(),
+      () => this.lease?.release(),
+    );
   }
 
   /** Registers work for which `close` waits, such as an extension's work without a waiting caller. Returns the work. */

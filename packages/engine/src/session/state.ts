@@ -70,6 +70,18 @@ function withReason(message: string, facts?: object): string {
   return reason === "" || message.includes(reason) ? message : `${message.replace(/\.$/, "")}: ${reason}`;
 }
 
+/** Takes every step, also after a failed one. Throws the first error, and logs the others. */
+export async function takeAll(log: PolicyLog, ...steps: (() => unknown)[]): Promise<void> {
+  const errors: unknown[] = [];
+  for (const step of steps)
+    try {
+      await step();
+    } catch (error) {
+      if (errors.push(error) > 1) log.error("The session was not closed completely.", { error });
+    }
+  if (errors.length > 0) throw errors[0];
+}
+
 /** Options of a session: summaries, compaction, and services of the shell. */
 export interface SessionOptions {
   /** Summarizer. Default: the extractive one, which needs no network. */
