@@ -104,6 +104,7 @@ function checkRuntime(
     ["--input-type=module", "-e", importing.join("\n")],
     ["run-examples.mjs"],
     ["missing-peers.mjs"],
+    ["two-doors.mjs"],
     ...commands.flatMap((command) => [
       [command, "--help"],
       [command, "demo"],
@@ -117,7 +118,7 @@ function checkRuntime(
 
 /** Writes every TypeScript example of the README as JavaScript, and the scripts of this check. */
 function writeExamples(/** @type {string} */ folder) {
-  for (const name of ["run-examples.mjs", "missing-peers.mjs"])
+  for (const name of ["run-examples.mjs", "missing-peers.mjs", "two-doors.mjs"])
     copyFileSync(join(import.meta.dirname, "consumer", name), join(folder, name));
   mkdirSync(join(folder, "examples"));
   const fences = readFileSync(join(root, "README.md"), "utf8").matchAll(/^```ts\n(.*?)^```/gms);

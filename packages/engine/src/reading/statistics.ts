@@ -4,7 +4,14 @@ import {
   queryHistory,
   type ReadableSession,
 } from "@espalier/compaction/policies";
-import { type CompactionEntry, compaction, leafOf, pathMarks, Tree, tipRows } from "@espalier/session-tree";
+import {
+  type CompactionEntry,
+  compaction,
+  leafOf,
+  pathMarks,
+  type Tree,
+  tipRows,
+} from "@espalier/session-tree";
 import {
   addBill,
   type BilledCall,
@@ -224,4 +231,4 @@ export function historyOf(source: Tree | ReadableSession, request: HistoryReques
 
 /** Returns a session unchanged, or a tree at its own leaf. */
 const readableOf = (source: Tree | ReadableSession): ReadableSession =>
-  source instanceof Tree ? { tree: source, leafId: leafOf(source) } : source;
+  "tree" in source ? source : { tree: source, leafId: leafOf(source) };

@@ -10,7 +10,7 @@ import {
   redactHeader,
   rowOfLeaf,
   type SessionHeader,
-  Tree,
+  type Tree,
 } from "@espalier/session-tree";
 
 /** A tree, or an object with a tree and a leaf (a session). */
@@ -33,8 +33,8 @@ export class ExportSource {
    * @throws EspalierError `unknown-entry`
    */
   constructor(session: ExportableSession, at: string | null | undefined, redact: Redact | undefined) {
-    this.tree = session instanceof Tree ? session : session.tree;
-    const leafId = session instanceof Tree ? undefined : session.leafId;
+    const { tree, leafId } = "tree" in session ? session : { tree: session };
+    this.tree = tree;
     this.redactor = redact && new Redactor(redact, { isId: (text) => this.tree.has(text) });
     this.endRow = rowOfLeaf(this.tree, at === undefined ? leafId : at);
   }

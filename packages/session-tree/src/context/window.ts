@@ -40,9 +40,8 @@ export function buildSessionContext(
   source: Tree | { readonly tree: Tree; readonly leafId?: string | null } | readonly Entry[],
   leafId?: string | null,
 ): SessionContext {
-  if (source instanceof Tree) return contextOfTree(source, leafId);
   if ("tree" in source) return contextOfTree(source.tree, leafId === undefined ? source.leafId : leafId);
-  return contextOfEntries(source, leafId);
+  return "index" in source ? contextOfTree(source, leafId) : contextOfEntries(source, leafId);
 }
 
 function contextOfTree(tree: Tree, leafId: string | null | undefined): SessionContext {

@@ -2,7 +2,7 @@ import stringWidth from "string-width";
 import { branchSummary, compaction, contextEdit, type Entry } from "../entry/kinds.ts";
 import { fieldText } from "../entry/message.ts";
 import { labelsInForce, leafOf, roleAt, rowOfLeaf } from "./queries.ts";
-import { Tree } from "./tree.ts";
+import type { Tree } from "./tree.ts";
 
 /**
  * Role of a piece of a drawing, for its colour. `active` is for entries on the path of the leaf, `summary` for
@@ -65,9 +65,8 @@ export function* drawTreeLines(
   source: Tree | { readonly tree: Tree; readonly leafId: string | null },
   options: DrawOptions = {},
 ): Generator<string> {
-  const tree = source instanceof Tree ? source : source.tree;
-  const { leafId = source instanceof Tree ? leafOf(source) : source.leafId } = options;
-  yield* new Drawing(tree, leafId, options).lines();
+  const { tree, leafId } = "tree" in source ? source : { tree: source, leafId: leafOf(source) };
+  yield* new Drawing(tree, options.leafId === undefined ? leafId : options.leafId, options).lines();
 }
 
 const START = "(start)";

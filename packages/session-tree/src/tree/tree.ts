@@ -24,7 +24,8 @@ const HEAD_BYTES = 400;
 /**
  * All entries of a log, with their positions and parents. Built in one pass over the bytes that parses very few lines;
  * the content of an entry is read from the view when it is needed. The tree grows with the log, and existing rows never
- * change. Rows are numbers in file order, for code that reads many entries. Other code uses ids.
+ * change. Rows are numbers in file order, for code that reads many entries. Other code uses ids. Do not use
+ * `instanceof`: in the published package, `espalier/browser` has a class of its own.
  */
 export class Tree {
   /** Position and parent of each entry, in columns of numbers by row. */
