@@ -11,20 +11,11 @@ const CORPUS = fileURLToPath(new URL("../../../../shared/corpus/pi/large-session
 /** Limits that a session of this size exceeds under every policy; the defaults decide the rest. */
 const SETTINGS = { contextWindow: 100_000, reserveTokens: 10_000, offloadThreshold: 30_000 };
 
-/** What each policy leaves of it at most: the messages it keeps, the summary, and what a pair adds; or tokens. */
-const LIMITS = {
-  "token-budget": { tokens: 90_000 },
-  "sliding-window": { messages: 40 + 1 + 4 },
-  "message-count": { messages: 10 + 1 + 4 },
-  offload: { tokens: 30_000 },
-  pressure: { tokens: 8_000 },
-} as const satisfies Record<(typeof POLICY_NAMES)[number], { tokens?: number; messages?: number }>;
-
 describe.skipIf(!existsSync(CORPUS))(
   "every policy on a session of a real agent (skipped where ../shared/corpus is absent)",
   () => {
     test.concurrent.each(POLICY_NAMES)(
-      "%s: compact leads to a valid request below its limit, and navigating to before it restores the old context",
+      "%s: compact leads to a smaller, valid request, and navigating to before it restores the old context",
       async (policy) => {
         const cwd = temporaryFolder();
         const file = join(cwd, "session.jsonl");
@@ -38,10 +29,8 @@ describe.skipIf(!existsSync(CORPUS))(
         expect(done.code).toBe(0);
         expect(done.value.tokensAfter).toBeLessThan(done.value.tokensBefore);
 
-        const after = await run("context", file);
-        const { tokens, messages }: { tokens?: number; messages?: number } = LIMITS[policy];
-        if (tokens !== undefined) expect(after.value.tokens).toBeLessThan(tokens);
-        if (messages !== undefined) expect(after.value.messages.length).toBeLessThanOrEqual(messages);
+        // The test of this name in the engine holds the limit of each policy.
+        expect((await run("context", file)).value.tokens).toBeLessThan(before.value.tokens);
         const { value: request } = await run("context", file, "--format", "anthropic");
         expect(checkAnthropicRequest({ model: "m", max_tokens: 1_000, ...request })).toEqual([]);
 
