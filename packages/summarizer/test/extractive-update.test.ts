@@ -382,6 +382,24 @@ describe("a summary that is brought up to date again and again", () => {
     expect(section(update.text, "### Blocked")).not.toContain("`npm run build` failed");
   });
 
+  it("tells a turn as past, in the user's whole words, when the next one is summarized apart", async () => {
+    const request = `Jamais d'unsafe. Oui, il faut rester compatible avec la version ${"très ".repeat(8)}ancienne.`;
+    const history = [
+      user("Ajoute les chaînes au lexer"),
+      assistant("Avec unsafe ?"),
+      user(request),
+      ...run("cargo test", "ok"),
+    ];
+    const following = [user("Écris maintenant le message du commit"), ...run("git status", "clean")];
+    const { text } = await ask(history, { following });
+    expect(section(text, "### Done")).toContain(`"${request}" → `);
+    expect(section(text, "### Done")).not.toContain("not finished yet");
+    expect(section(text, "## Constraints & Preferences")).toContain("Jamais d'unsafe");
+    expect(section(text, "### In Progress")).toBe("(none)");
+    expect(section(text, "## Next Steps")).toBe("(none)");
+    expect(text).not.toMatch(/Newest|The agent had asked/);
+  });
+
   it("tells an open failure as past after two more requests, and a repeated one once", async () => {
     const failing = [user("Build it all"), ...run("npm run build", "Error: no such target", true)];
     const { text: previousSummary } = await ask(failing);

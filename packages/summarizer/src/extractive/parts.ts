@@ -39,7 +39,10 @@ const LONGEST_RULE = 220;
 
 /** Priority of a line that matches the user's focus. */
 export const FOCUS = 5;
-const isOpen = (turn: Turn, { turns }: SessionRecord) => turn === turns.at(-1) && !turn.finished;
+/** Returns whether a later turn follows, which has a summary of its own: then no turn here is the newest one. */
+const isFollowed = ({ later }: Facts): boolean => later.turns[0]?.request !== undefined;
+const isNewest = (turn: Turn, facts: Facts) => turn === facts.record.turns.at(-1) && !isFollowed(facts);
+const isOpen = (turn: Turn, facts: Facts) => isNewest(turn, facts) && !turn.finished;
 const CONCLUSIONS = 6;
 const LONGEST_CONCLUSION = 1_000;
 const LONGEST_REQUEST = 400;
@@ -75,12 +78,14 @@ export const WRITERS: Record<
  * Returns the first request and the newest one, each with both ends. The first request of the first summary is kept in
  * every update.
  */
-function goalLines({ isTurnPrefix, record, previous }: Facts, room: number): Line[] {
+function goalLines(facts: Facts, room: number): Line[] {
+  const { isTurnPrefix, record, previous } = facts;
   const { firstRequest, newestWords, command, question } = record;
   const isUpdate = previous.lines.goal.length > 0;
+  const isPast = isFollowed(facts);
   const newest =
-    record.turns.findLast(({ request }) => request !== undefined)?.request ??
-    (isUpdate ? undefined : (newestWords ?? command));
+    (isPast ? undefined : record.turns.findLast(({ request }) => request !== undefined)?.request) ??
+    (isUpdate ? undefined : ((isPast ? firstRequest : newestWords) ?? command));
   const isOnly = !isUpdate && (firstRequest === undefined || firstRequest === newest);
   const most = Math.floor((room - 60) * (isOnly ? 1 : 0.5));
   const said = (label: string, words: string, priority: number, order: number): Line[] =>
@@ -92,11 +97,12 @@ function goalLines({ isTurnPrefix, record, previous }: Facts, room: number): Lin
         order: order + rest,
       };
     });
-  const lines = inheritedGoal(previous.lines, newest !== undefined);
+  const lines = inheritedGoal(previous.lines, newest !== undefined || isPast);
   if (newest !== undefined)
     lines.push(
       ...said(isOnly && !isTurnPrefix ? LABELS.firstRequest : LABELS.newestRequest, newest, 95, 900),
     );
+  if (isPast) return lines;
   if (newestWords !== undefined && newestWords !== newest)
     lines.push(...said(LABELS.newestWords, newestWords, 50, 901));
   if (question !== undefined)
@@ -144,9 +150,8 @@ function constraintLines(facts: Facts, room: number, told: string): Line[] {
     return { text, priority: standing <= room / 2 ? 100 : 1 + index / 1_000, order: index - 1_000 };
   });
   // The request that was the newest in the earlier summary is no longer quoted in full.
-  const request = record.turns.some((turn) => turn.request !== undefined)
-    ? inheritedRequest(facts)
-    : undefined;
+  const isQuoted = !isFollowed(facts) && record.turns.every((turn) => turn.request === undefined);
+  const request = isQuoted ? undefined : inheritedRequest(facts);
   const rules = [...rulesOf(request ?? "").map((text) => ({ text, at: -1 })), ...record.rules];
   for (const { text, at } of rules) {
     if (told.includes(quote(text, LONGEST_RULE).slice(1, -1))) continue;
@@ -164,7 +169,7 @@ function constraintLines(facts: Facts, room: number, told: string): Line[] {
 function doneLines(facts: Facts, room: number): Line[] {
   const { record, previous, branches, focus } = facts;
   const earlier = withWholeRequest([...previous.lines.done, ...continuedItems(facts)], facts);
-  const closed = record.turns.filter((turn) => !isOpen(turn, record));
+  const closed = record.turns.filter((turn) => !isOpen(turn, facts));
   const told = closed.flatMap((turn) => {
     const text = turnLine(turn, facts);
     if (text === undefined) return [];
@@ -192,7 +197,7 @@ function inProgressLines(facts: Facts): Line[] {
   const lastTurn = record.turns.at(-1);
   const goesOn = previous.lines.inProgress.filter((line) => !line.startsWith(LABELS.taskDoing));
   const lines = lastTurn === undefined ? inheritedLines(goesOn, 1) : [];
-  if (lastTurn !== undefined && isOpen(lastTurn, record)) {
+  if (lastTurn !== undefined && isOpen(lastTurn, facts)) {
     const text = turnLine(lastTurn, facts);
     if (text !== undefined) lines.push({ text, priority: 20, order: 0 });
     // The calls after the beginning of a turn are kept, and show its state.
@@ -281,9 +286,8 @@ function isTurnOf(line: string, request: string): boolean {
 
 function turnLine(turn: Turn, facts: Facts): string | undefined {
   const request = turn.request ?? inheritedRequest(facts);
-  const isNewest = turn === facts.record.turns.at(-1);
   const told: string[] = [];
-  if (turn.changes.size > 0) told.push(`changed ${changesOf(turn, isOpen(turn, facts.record) ? 6 : 1)}`);
+  if (turn.changes.size > 0) told.push(`changed ${changesOf(turn, isOpen(turn, facts) ? 6 : 1)}`);
   told.push(...resultOf(turn));
   // The last words of an unfinished turn may only announce a call.
   const said = turn.finished || turn.finding === "" ? turn.lastText : turn.finding;
@@ -292,11 +296,11 @@ function turnLine(turn: Turn, facts: Facts): string | undefined {
   const conclusions = sentences.join(" ").replace(/ …$/, "");
   if (conclusions !== "") told.push(quote(conclusions, LONGEST_CONCLUSION));
   if (request === undefined && told.length === 0) return undefined;
-  if (!turn.finished) told.push(isOpen(turn, facts.record) ? "not finished yet" : "no closing answer");
+  if (!turn.finished) told.push(isOpen(turn, facts) ? "not finished yet" : "no closing answer");
   if (request === undefined) return told.join("; ");
   if (told.length === 0) told.push(said.trim() === "" ? "no answer" : quote(said, LONGEST_CONCLUSION));
   // The goal has the newest request in full.
-  return `${quote(ownLinesFirst(request), isNewest ? 60 : LONGEST_REQUEST)} → ${told.join("; ")}`;
+  return `${quote(ownLinesFirst(request), isNewest(turn, facts) ? 60 : LONGEST_REQUEST)} → ${told.join("; ")}`;
 }
 
 /**
@@ -430,14 +434,12 @@ function nextStepLines(facts: Facts): Line[] {
   const lines: Line[] = [];
   const add = (text: string, priority: number) => lines.push({ text, priority, order: lines.length });
   const open = tasksOf(facts).filter((item) => item.state === "open");
-  const lastTurn = record.turns.at(-1);
-  const lastText = lastTurn?.lastText ?? "";
+  const lastTurn = isFollowed(facts) ? undefined : record.turns.at(-1);
+  const lastText = record.turns.at(-1)?.lastText ?? "";
   const said = splitSentences(lastText).filter((sentence) => sentence.length >= 12 && isRepeatable(sentence));
   const planned = said.findLast((sentence) => isPlan(sentence));
   if (lastTurn !== undefined && !lastTurn.finished) {
-    const about = [...new Set([...(planned === undefined ? [] : [planned]), ...said.slice(-2)])]
-      .sort((a, b) => said.indexOf(a) - said.indexOf(b))
-      .join(" ");
+    const about = said.filter((each, at) => each === planned || at >= said.length - 2).join(" ");
     if (record.latest.at(-1)?.outcome === "refused")
       add("The user refused the newest call: repeat it only if the user asks for it.", 7);
     const { callsSince, committed } = lastTurn;
@@ -456,12 +458,9 @@ function nextStepLines(facts: Facts): Line[] {
     add(`${LABELS.notTicked}${quote(match[1]!, LONGEST_STEP)}`, 4 - index / 100);
   if (lastTurn?.finished) {
     const question = said.findLast((sentence) => /[?？]$/.test(sentence)) ?? planned;
-    add(
-      question === undefined
-        ? "The newest request was answered."
-        : `The newest request was answered; the answer closed with: ${quote(question, LONGEST_STEP)}`,
-      3,
-    );
+    const closing =
+      question === undefined ? "." : `; the answer closed with: ${quote(question, LONGEST_STEP)}`;
+    add(`The newest request was answered${closing}`, 3);
   }
   // Steps of an earlier summary are outdated as soon as work continued; its tasks when the list is written again.
   const isDue = (text: string) =>
