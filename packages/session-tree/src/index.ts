@@ -57,6 +57,7 @@ export {
   idTakenError,
   isLogError,
   readOnlyError,
+  withSentence,
 } from "./entry/error.ts";
 export {
   type BranchSummaryEntry,

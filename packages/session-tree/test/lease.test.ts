@@ -14,9 +14,9 @@ import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import type { EspalierError } from "@espalier/jsonl-stream";
 import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
-import type { SessionLease } from "@espalier/session-tree";
+import { memoryStore, type SessionLease } from "@espalier/session-tree";
 import { fileStore, takeFileLease } from "@espalier/session-tree/node";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 
 const home = mkdtempSync(join(tmpdir(), "espalier-"));
 const store = fileStore({ home });
@@ -248,3 +248,25 @@ describe("a failing call while a lease is taken or released", () => {
     expect(beside()).toEqual([]);
   });
 });
+
+test.each(["files", "memory"])(
+  "a clock that is set back does not prolong the wait for a lease in %s",
+  async (where) => {
+    const timestamp = "2026-01-01T00:00:00.000Z";
+    const other = where === "files" ? store : memoryStore();
+    const header = { type: "session" as const, version: 3, id: `clock-${where}`, timestamp, cwd: "/" };
+    const { ref: file } = await other.create(header);
+    const lease = await other.lease({ file });
+    const now = Date.now();
+    const clock = vi
+      .spyOn(Date, "now")
+      .mockReturnValueOnce(now)
+      .mockReturnValue(now - 7_200_000);
+    try {
+      await expect(other.lease({ file }, { waitMs: 50 })).rejects.toMatchObject({ code: "busy" });
+    } finally {
+      clock.mockRestore();
+    }
+    await lease.release();
+  },
+);

@@ -393,7 +393,7 @@ async function refuseSharedSessions(client: ClientBase, config: ClientConfig, pl
         );
     }
   } finally {
-    await other.end().catch(() => undefined);
+    await endClient(other).catch(() => undefined);
   }
 }
 

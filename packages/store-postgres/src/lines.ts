@@ -14,8 +14,9 @@ import {
   type SessionHeader,
   sessionInfo,
   upgradeLog,
+  withSentence,
 } from "@espalier/session-tree";
-import { type Connection, type Database, retriedQuery } from "./database.ts";
+import { type Connection, type Database, retriedQuery, retryIdempotent } from "./database.ts";
 
 /** A line as the table has it. */
 export interface FetchedLine {
@@ -311,6 +312,33 @@ export async function withSessionError<Result>(
     throw new EspalierError(code, error.message, { cause: error });
   }
 }
+
+/** Same as `retryIdempotent`, for a write. When it may have been done although it failed, the error adds `doubt`. */
+export async function retryWrite<Result>(
+  database: Database,
+  doubt: string,
+  act: (attempt: number) => Promise<Result>,
+): Promise<Result> {
+  let mayBeDone = false;
+  return retryIdempotent(database, (attempt) =>
+    act(attempt).catch((error: unknown) => {
+      mayBeDone ||= isLost(error);
+      throw mayBeDone ? withDoubt(error, doubt) : error;
+    }),
+  );
+}
+
+/** Returns whether a statement may have run although its answer is missing. A refused connection has sent nothing. */
+const isLost = (error: unknown): boolean =>
+  error instanceof EspalierError &&
+  error.code === "unreachable" &&
+  (error.cause as NodeJS.ErrnoException | undefined)?.code !== "ECONNREFUSED";
+
+/** Adds a sentence to a problem of the database. Other errors say what is written. */
+export const withDoubt = (error: unknown, doubt: string): unknown =>
+  error instanceof EspalierError && DATABASE_PROBLEMS.has(error.code) ? withSentence(error, doubt) : error;
+
+const DATABASE_PROBLEMS: ReadonlySet<string> = new Set(["unreachable", "timeout", "refused"]);
 
 /** Identity of a session in the database. */
 export interface SessionPlace {

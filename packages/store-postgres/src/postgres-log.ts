@@ -34,8 +34,10 @@ import {
   type Inserted,
   insertLines,
   type LineRow,
+  retryWrite,
   rowOfLine,
   type SessionPlace,
+  withDoubt,
   withSessionError,
 } from "./lines.ts";
 import { currentState, replaced, upgradeSession } from "./sessions.ts";
@@ -101,18 +103,13 @@ export class PostgresLog implements SessionLog {
       if (this.#isOld) await withSessionError("write-failed", () => this.#makeCurrent());
       const rows = settled(given, this.#found.isPlain);
       const { start, end, isWhole } = await withSessionError("write-failed", () =>
-        appendLines(
-          this.#database,
-          this.#found.place,
-          rows,
-          ifUnchanged ? this.#found.extent.lines : undefined,
-        ),
+        appendLines(this.#database, this.#found.place, rows, this.#found.extent.lines, ifUnchanged),
       );
       this.#found.isPlain &&= rows.every(({ isPlain }) => isPlain);
       const isOnlyOwn = isWhole && start.lines === this.#found.extent.lines;
       await withSessionError("unreadable", () =>
         this.#see(end, isOnlyOwn ? rows : undefined).catch((error: unknown) => {
-          throw withDoubt(error);
+          throw withDoubt(error, DOUBT);
         }),
       ).finally(this.#appended);
       const offset = Math.max(start.bytes, from);
@@ -221,7 +218,8 @@ interface Appended extends Inserted {
  * Appends lines, once for any number of attempts. An id is unique within a session, so after a lost connection the
  * committed lines are found, and a line with the same text counts as written.
  *
- * @param onlyBehind number of lines that the session must have; otherwise nothing is written
+ * @param seen number of lines of the session that were read
+ * @param ifUnchanged true to write nothing when the session has more lines
  * @throws EspalierError `moved`; `duplicate-id` when another line has the id; `unknown-parent`, `removed`;
  * `unreachable`, `timeout`, `refused`
  */
@@ -229,62 +227,40 @@ async function appendLines(
   database: Database,
   place: SessionPlace,
   rows: readonly LineRow[],
-  onlyBehind?: number,
+  seen: number,
+  ifUnchanged: boolean,
 ): Promise<Appended> {
-  let mayBeWritten = false;
+  const onlyBehind = ifUnchanged ? seen : undefined;
   try {
-    return await retryIdempotent(database, async (attempt) => {
+    return await retryWrite(database, DOUBT, async (attempt) => {
       try {
-        return { ...(await insertLines(database, place, rows, onlyBehind)), isWhole: true };
+        if (attempt === 1)
+          return { ...(await insertLines(database, place, rows, onlyBehind)), isWhole: true };
       } catch (error) {
-        mayBeWritten ||= isLost(error);
-        const hasMoved = error instanceof EspalierError && error.code === "moved";
-        // The lines can be from an earlier attempt whose result was lost.
-        if (hasMoved ? attempt === 1 || !(await isWritten(database, place, rows)) : !breaks(error, "line_id"))
-          throw error;
-        return await database.transaction((connection) => appendMissing(connection, place, rows));
+        if (!breaks(error, "line_id")) throw error;
       }
+      // The lines can be from an earlier attempt whose result was lost.
+      return await database.transaction((connection) =>
+        appendMissing(connection, place, rows, seen, onlyBehind),
+      );
     });
   } catch (error) {
-    if (breaks(error, "line_parent")) throw unknownParent(error as EspalierError);
-    throw mayBeWritten ? withDoubt(error) : error;
+    throw breaks(error, "line_parent") ? unknownParent(error as EspalierError) : error;
   }
 }
 
-/** Adds to a problem of the database that the lines of an append may be written. Other errors say what is written. */
-function withDoubt(error: unknown): unknown {
-  if (!(error instanceof EspalierError && DATABASE_PROBLEMS.has(error.code))) return error;
-  const message = `${error.message} The lines may have been written all the same; open the session again to see them.`;
-  return new EspalierError(error.code, message, { cause: error });
-}
+const DOUBT = "The lines may have been written all the same; open the session again to see them.";
 
-const DATABASE_PROBLEMS: ReadonlySet<string> = new Set(["unreachable", "timeout", "refused"]);
-
-/** Returns whether a statement may have run although its answer is missing. A refused connection has sent nothing. */
-const isLost = (error: unknown): boolean =>
-  error instanceof EspalierError &&
-  error.code === "unreachable" &&
-  (error.cause as NodeJS.ErrnoException | undefined)?.code !== "ECONNREFUSED";
-
-/** Returns whether all lines with an id are in the session. They are written all together or not at all. */
-async function isWritten(
-  connection: Connection,
-  { key }: SessionPlace,
-  rows: readonly LineRow[],
-): Promise<boolean> {
-  const ids = rows.flatMap(({ id }) => (id === null ? [] : [id]));
-  const found = await connection.query<{ id: string }>(
-    { text: "SELECT id FROM espalier.line WHERE session = $1 AND id = ANY ($2)" },
-    [key, ids],
-  );
-  return ids.length > 0 && found.length === ids.length;
-}
-
-/** Appends the lines of a batch that are missing, when some or all of its ids exist. */
+/**
+ * Appends the lines of a batch that are missing. Lines are found by their ids; a line whose id is not in the table is
+ * found by its text, among the lines that were not read yet.
+ */
 async function appendMissing(
   connection: Connection,
   place: SessionPlace,
   rows: readonly LineRow[],
+  seen: number,
+  onlyBehind: number | undefined,
 ): Promise<Appended> {
   const { key, ref, made } = place;
   // The row lock keeps other writers from appending until the commit, so missing lines stay missing.
@@ -293,26 +269,29 @@ async function appendMissing(
     [key, made],
   );
   if (!held) throw gone(ref);
-  const found = await connection.query<{ id: string; line: string | null; position: number; at: number }>(
+  const found = await connection.query<Pick<LineRow, "id" | "line"> & { position: number; at: number }>(
     {
       text: `SELECT id, line, position::float8 AS position, at::float8 AS at FROM espalier.line
-        WHERE session = $1 AND id = ANY ($2)`,
+        WHERE session = $1 AND (id = ANY ($2) OR (id IS NULL AND line = ANY ($3) AND position >= $4))`,
     },
-    [key, rows.map(({ id }) => id).filter((id) => id !== null)],
+    [key, rows.map(({ id }) => id), rows.map(({ line }) => line), seen],
   );
-  const taken = new Map(found.map(({ id, line }) => [id, line]));
+  const taken = new Map(found.map((row) => [nameOf(row), row.line]));
   const missing: LineRow[] = [];
   for (const row of rows) {
-    const there = row.id === null ? undefined : taken.get(row.id);
-    if (there === undefined) missing.push(row);
-    else if (there !== row.line) throw duplicate(row.id!);
+    const line = taken.get(nameOf(row));
+    if (line === undefined) missing.push(row);
+    else if (line !== row.line) throw duplicate(row.id!);
     if (row.id !== null) taken.set(row.id, row.line);
   }
-  if (missing.length > 0) return { ...(await insertLines(connection, place, missing)), isWhole: false };
+  if (missing.length > 0)
+    return { ...(await insertLines(connection, place, missing, onlyBehind)), isWhole: false };
   const lines = Math.min(...found.map(({ position }) => position));
   const bytes = Math.min(...found.map(({ at }) => at));
   return { start: { lines, bytes }, end: held, isWhole: false };
 }
+
+const nameOf = ({ id, line }: Pick<LineRow, "id" | "line">): string | null => id ?? line;
 
 const breaks = (error: unknown, constraint: string): boolean =>
   error instanceof EspalierError && error.constraint === constraint;

@@ -29,6 +29,7 @@ import {
   LONGEST_KEY,
   lineValues,
   namespaceOf,
+  retryWrite,
   rowOfHeader,
   rowOfLine,
   rowsOf,
@@ -94,7 +95,7 @@ function madeOnce(
   make: (connection: Connection) => Promise<Made>,
   inSteps: boolean,
 ): Promise<Made> {
-  return retryIdempotent(database, async (attempt) => {
+  return retryWrite(database, DOUBT, async (attempt) => {
     try {
       return await (inSteps ? database.transaction(make) : make(database));
     } catch (error) {
@@ -106,6 +107,8 @@ function madeOnce(
     }
   });
 }
+
+const DOUBT = "The session may have been created all the same; open it to see whether it was.";
 
 /** Constraints that are violated when the name of a new session exists. */
 const TAKEN: ReadonlySet<string> = new Set(["session_pkey", "session_name"]);

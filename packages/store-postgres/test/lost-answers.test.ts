@@ -115,6 +115,35 @@ test("an append at the expected leaf that was committed without an answer is wri
   await store.close();
 });
 
+test.each([false, true])(
+  "lines that the table has no id for and that were committed without an answer are written once, ifUnchanged: %s",
+  async (ifUnchanged) => {
+    const database = shared.open();
+    let isLost = false;
+    const store = postgresStore(
+      like(database, {
+        async query(statement, values) {
+          const rows = await database.query(statement, values);
+          if (isLost || statement.name !== "espalier-insert") return rows as never;
+          isLost = true;
+          throw lost();
+        },
+      }),
+      freshNamespace(),
+    );
+    const long = "x".repeat(1_000);
+    const log = await store.create(header("s1"), [line(`${long}1`)]);
+    const added = [line(`${long}2`, `${long}1`), line("b", `${long}2`)];
+    await log.append(added, { ifUnchanged });
+    expect(isLost).toBe(true);
+    await log.append([line(`${long}3`, "b")], { ifUnchanged });
+    const tree = new Tree(await log.load());
+    expect(idsOf(tree)).toEqual([`${long}1`, `${long}2`, "b", `${long}3`]);
+    expect(tree.issues).toEqual([]);
+    await store.close();
+  },
+);
+
 test("observers receive the lines that another writer appended behind an append without an answer", async () => {
   const namespace = freshNamespace();
   const database = shared.open();
@@ -147,8 +176,8 @@ test("observers receive the lines that another writer appended behind an append 
 
 test.each<[string, Record<string, ("lost" | DatabaseErrorCode)[]>]>([
   ["the lines of another writer above it cannot be read", { "espalier-fetch": ["timeout"] }],
-  ["its repetition waits too long for a lock", { "espalier-insert": ["lost", "timeout"] }],
-  ["its repetition is refused", { "espalier-insert": ["lost", "refused"] }],
+  ["its repetition waits too long for a lock", { "espalier-insert": ["lost"], repetition: ["timeout"] }],
+  ["its repetition is refused", { "espalier-insert": ["lost"], repetition: ["refused"] }],
 ])("an append that was committed says so when %s", async (_, failures) => {
   const database = shared.open();
   const namespace = freshNamespace();
@@ -163,6 +192,11 @@ test.each<[string, Record<string, ("lost" | DatabaseErrorCode)[]>]>([
         if (failure) throw lost();
         return rows as never;
       },
+      async transaction(act) {
+        const failure = isFailing ? failures["repetition"]?.shift() : undefined;
+        if (failure && failure !== "lost") throw new EspalierError(failure, "It fails.");
+        return database.transaction(act);
+      },
     }),
     namespace,
   );
@@ -175,6 +209,66 @@ test.each<[string, Record<string, ("lost" | DatabaseErrorCode)[]>]>([
   expect(session.tree.length).toBe(3);
   await store.close();
 });
+
+test("an append on another branch says that its entries are written when their path cannot be read", async () => {
+  const database = shared.open();
+  let isFailing = false;
+  const store = postgresStore(
+    like(database, {
+      reconnectMs: 0,
+      query: (statement, values) =>
+        isFailing && statement.name === "espalier-walk"
+          ? Promise.reject(lost())
+          : database.query(statement, values),
+    }),
+    freshNamespace(),
+  );
+  const session = await SessionTree.open(await store.create(header("s1"), [line("a"), line("b", "a")]));
+  isFailing = true;
+  const entry = custom.of({ customType: "test", parentId: "a" });
+  await expect(session.append(entry)).rejects.toMatchObject({
+    code: "unreadable",
+    message: expect.stringMatching(/entries are written; open the session again/),
+  });
+  expect(idsOf(await session.load())).toHaveLength(3);
+  await store.close();
+});
+
+test.each(["a session", "a fork inside the database"])(
+  "the creation of %s whose answer is lost for good says that it may be done",
+  async (what) => {
+    const database = shared.open();
+    let isFailing = false;
+    const store = postgresStore(
+      like(database, {
+        reconnectMs: 0,
+        async query(statement, values) {
+          const rows = await database.query(statement, values);
+          if (isFailing && statement.name === "espalier-create") throw lost();
+          return rows as never;
+        },
+        async transaction(act) {
+          await database.transaction(act);
+          throw lost();
+        },
+      }),
+      freshNamespace(),
+    );
+    const source = await store.create(header("s1"), [line("a")]);
+    const tree = new Tree(await source.load());
+    const plan = planFork(tree, "a");
+    const made = forkHeader(source.header!, source.ref, plan.leafId, "2026-01-02T00:00:00.000Z");
+    isFailing = true;
+    const creating =
+      what === "a session" ? store.create(header("s2")) : store.create(made, new ForkLines(tree, plan));
+    await expect(creating).rejects.toMatchObject({
+      code: "write-failed",
+      message: expect.stringMatching(/may have been created all the same/),
+    });
+    expect((await store.open(what === "a session" ? "s2" : made.id, "read")).header).toBeDefined();
+    await store.close();
+  },
+);
 
 test("a session of an old format that was upgraded without an answer continues behind other writers", async () => {
   const database = shared.open();

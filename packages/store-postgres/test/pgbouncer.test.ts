@@ -1,7 +1,7 @@
 // Sessions through a pooler: a real PgBouncer before a real server.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
@@ -111,6 +111,24 @@ describe.skipIf(!hasServer || !program)("through PgBouncer", () => {
       await shared.end();
     }
   });
+
+  test("a network that loses the end of the connection which checks the pooler is not waited for", async () => {
+    const { port: behind } = new URL(pooler.url);
+    const listener = createServer({ allowHalfOpen: true }, (client) => {
+      const far = connect(Number(behind), "127.0.0.1");
+      // An X is the message by which a client ends its connection.
+      client.on("data", (data) => data[0] === 0x58 || far.write(data));
+      far.on("data", (data) => client.write(data));
+      for (const socket of [client, far]) socket.on("error", () => undefined);
+      client.on("close", () => far.destroy());
+    });
+    await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+    const { port } = listener.address() as { port: number };
+    const store = openPostgresStore(`postgres://espalier@127.0.0.1:${port}/postgres?namespace=unended`);
+    await store.create(header("s1"), [line("a")]);
+    await store.close();
+    listener.close();
+  }, 60_000);
 
   test("a setting that it does not pass on is named, and not reported as an unreachable server", async () => {
     const odd = `${pooler.url}?options=-c%20geqo%3Doff`;

@@ -160,7 +160,7 @@ export async function openOrCreate(
 ): Promise<Session> {
   const store = storeOf(options);
   const named = sessionRef(ref);
-  for (const deadline = Date.now() + MAKING_MS; ; await setTimeout(MAKING_LOOK_MS)) {
+  for (const deadline = performance.now() + MAKING_MS; ; await setTimeout(MAKING_LOOK_MS)) {
     let taken: EspalierError | undefined;
     if (!(await hasSession(store, named)))
       try {
@@ -175,7 +175,7 @@ export async function openOrCreate(
     } catch (error) {
       const isMissing = error instanceof EspalierError && error.code === "not-found";
       // Another caller has taken the id and is about to create the session.
-      if (!isMissing || !taken || Date.now() > deadline) throw error;
+      if (!isMissing || !taken || performance.now() > deadline) throw error;
     }
   }
 }

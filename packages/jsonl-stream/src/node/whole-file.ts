@@ -236,12 +236,7 @@ function keepOriginal(path: string, original: FileFacts, keepAs: string, calls: 
 
 /** Returns whether two files have the same bytes: an earlier, unfinished attempt may have left a copy. */
 function holdsSame(path: string, other: string, calls: FileCalls): boolean {
-  const isSame = (one: ByteView, two: ByteView): boolean => {
-    if (one.size !== two.size) return false;
-    for (let offset = 0; offset < one.size; offset += PIECE)
-      if (Buffer.compare(one.read(offset, PIECE), two.read(offset, PIECE)) !== 0) return false;
-    return true;
-  };
+  const isSame = (one: ByteView, two: ByteView) => one.size === two.size && digestOf(one) === digestOf(two);
   return withView(path, (one) => withView(other, (two) => isSame(one, two), { calls }), { calls });
 }
 
@@ -290,28 +285,21 @@ const FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | (constan
  * its path. When it throws, the file is removed.
  */
 function writeDraft(path: string, chunks: Iterable<Uint8Array>, options: DraftOptions): string {
-  const { calls, isDurable = true } = options;
-  const { draft, fd } = fillDraft(path, chunks, options);
+  const { draft, fd } = fillDraft(path, chunks, { isDurable: true, ...options });
   try {
-    try {
-      if (isDurable) writingCall(path, () => calls.fsyncSync(fd));
-    } catch (error) {
-      discardDescriptor(fd, calls);
-      throw error;
-    }
-    closeFile(path, fd, calls);
+    closeFile(path, fd, options.calls);
   } catch (error) {
-    discard([draft], calls);
+    discard([draft], options.calls);
     throw error;
   }
   return draft;
 }
 
-/** Same as {@link writeDraft}, but without the sync: the draft stays open. */
+/** Same as {@link writeDraft}, but the draft stays open, and is synced only if `isDurable` is true. */
 function fillDraft(
   path: string,
   chunks: Iterable<Uint8Array>,
-  { mode = 0o600, calls, isReadBack }: DraftOptions,
+  { mode = 0o600, calls, isReadBack, isDurable }: DraftOptions,
 ): { draft: string; fd: number } {
   const draft = `${path}.${calls.randomName()}.tmp`;
   const fd = writingCall(path, () => calls.openSync(draft, FLAGS, mode));
@@ -322,6 +310,7 @@ function fillDraft(
       if (isReadBack) assertHolds(path, fd, end, block, calls);
       end += block.length;
     }
+    if (isDurable) writingCall(path, () => calls.fsyncSync(fd));
   } catch (error) {
     discardDescriptor(fd, calls);
     discard([draft], calls);

@@ -15,6 +15,10 @@ export const moved = (from: string | null, leafId: string | null): EspalierError
     { leafId },
   );
 
+/** Returns an error with one more sentence in its message. */
+export const withSentence = (error: EspalierError, sentence: string): EspalierError =>
+  new EspalierError(error.code, `${error.message} ${sentence}`, { ...error, cause: error });
+
 const OF_THE_LOG: ReadonlySet<EspalierErrorCode> = new Set([
   "no-header",
   "version",

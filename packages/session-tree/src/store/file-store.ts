@@ -210,17 +210,14 @@ async function listFile(
   }
 }
 
-/** Listing of a file, with facts that change when the file is written or replaced. */
 interface Known {
-  size: number;
-  modified: number;
-  changed: number;
-  inode: number;
+  /** Facts that change when the file is written or replaced. */
+  facts: number[];
   listing: SessionListing;
 }
 
 /** Version of the cache file's format. A cache file of another version is ignored. */
-const SHAPE = 6;
+const SHAPE = 7;
 
 /**
  * Cache of listings, in `<home>/listings.json` (mode 0600). With it, a list opens only files that have changed: the
@@ -244,12 +241,12 @@ class ListingCatalogue {
   /** Returns the listing of a file with unchanged facts. */
   find(path: string, facts: Stats): SessionListing | undefined {
     const known = this.#known.get(path);
-    return known?.listing?.ref === path && looksLike(known, facts) ? known.listing : undefined;
+    const isSame = keyFacts(facts).every((fact, at) => fact === known?.facts?.[at]);
+    return isSame && known?.listing?.ref === path ? known.listing : undefined;
   }
 
   set(path: string, facts: Stats, listing: SessionListing): void {
-    const { size, mtimeMs: modified, ctimeMs: changed, ino: inode } = facts;
-    this.#known.set(path, { size, modified, changed, inode, listing });
+    this.#known.set(path, { facts: keyFacts(facts), listing });
     this.#hasChanged = true;
   }
 
@@ -269,11 +266,7 @@ class ListingCatalogue {
   }
 }
 
-function looksLike(known: Known, { size, mtimeMs, ctimeMs, ino }: Stats): boolean {
-  return (
-    known.size === size && known.modified === mtimeMs && known.changed === ctimeMs && known.inode === ino
-  );
-}
+const keyFacts = ({ size, mtimeMs, ctimeMs, ino }: Stats): number[] => [size, mtimeMs, ctimeMs, ino];
 
 /** A session in a file. A file in an old format is read as the current one, and rewritten at the first append. */
 export class FileLog implements SessionLog {

@@ -70,10 +70,7 @@ export async function takeFileLease(path: string, options: FileLeaseOptions = {}
   const steps = takingLease(path, options);
   for (;;) {
     const step = steps.next();
-    if (step.done) {
-      const giveBack = step.value;
-      return { release: async () => giveBack() };
-    }
+    if (step.done) return { release: async () => step.value() };
     await processes.pause(step.value);
   }
 }

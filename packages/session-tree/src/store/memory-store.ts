@@ -228,9 +228,9 @@ export class MemoryLeases {
    * @throws EspalierError `busy` with the `holder`
    */
   async take(ref: string, { waitMs = 0 }: LeaseOptions = {}): Promise<SessionLease> {
-    const deadline = Date.now() + waitMs;
+    const deadline = performance.now() + waitMs;
     for (let holder = this.#holders.get(ref); holder; holder = this.#holders.get(ref)) {
-      if (Date.now() >= deadline) throw busyError(ref, holder);
+      if (performance.now() >= deadline) throw busyError(ref, holder);
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
     const own = { pid: 0, host: "this process", since: new Date().toISOString() };

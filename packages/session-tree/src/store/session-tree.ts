@@ -11,7 +11,7 @@ import {
   type SessionHeader,
   timestamp,
 } from "../entry/entry.ts";
-import { moved } from "../entry/error.ts";
+import { isLogError, moved, withSentence } from "../entry/error.ts";
 import { branchSummary, compaction, type Entry, kindOf, leaf } from "../entry/kinds.ts";
 import { entryAsWritten } from "../entry/line.ts";
 import { OwnKinds } from "../entry/own-kinds.ts";
@@ -175,7 +175,7 @@ export class SessionTree {
    * when the log has to be loaded for it
    * @throws EspalierError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`, `no-header`,
    * `version`, `moved` (see `ifLeaf`), `queue-full`, and the errors of the log. The session has not changed then,
-   * except after `sync-failed`: the entries are in the log and may not survive a loss of power. Open the session again.
+   * except after `sync-failed` (the entries may not survive a loss of power) and when the message says so: open it again.
    */
   async append(drafts: Drafts, options: AppendOptions = {}): Promise<Entry[]> {
     const { transform, check, ifLeaf, onFailure } = options;
@@ -202,12 +202,17 @@ export class SessionTree {
         const at = ifLeaf === undefined ? await this.log.append(lines) : await this.#appendAt(ifLeaf, lines);
 
         const previousLeafId = this.leafId;
-        // The tree reads the new rows from the log, but need not parse these entries again.
-        if (this.#tree) this.tree.remember(entries);
-        if (!this.#path.follow(entries, leafId)) {
-          const window = this.#windowAt(leafId);
-          // Awaited only when needed: no caller may see the leaf while it moves.
-          this.#jump(window instanceof Promise ? await window : window);
+        try {
+          // The tree reads the new rows from the log, but need not parse these entries again.
+          if (this.#tree) this.tree.remember(entries);
+          if (!this.#path.follow(entries, leafId)) {
+            const window = this.#windowAt(leafId);
+            // Awaited only when needed: no caller may see the leaf while it moves.
+            this.#jump(window instanceof Promise ? await window : window);
+          }
+        } catch (error) {
+          if (!isLogError(error)) throw error;
+          throw withSentence(error, "The entries are written; open the session again.");
         }
 
         if (at.from < at.offset) this.#notify({ type: "foreign", from: at.from, to: at.offset });

@@ -166,13 +166,12 @@ export class WriteQueue {
         job.reject(error);
         continue;
       }
-      const size = sizeOf(job);
-      const entries = kept.entries + size.entries;
-      const bytes = kept.bytes + size.bytes;
-      if (entries > LIMITS.entries || bytes > LIMITS.bytes) job.reject(queueFull(error));
+      const { entries, bytes } = sizeOf(job);
+      if (kept.entries + entries > LIMITS.entries || kept.bytes + bytes > LIMITS.bytes)
+        job.reject(queueFull(error));
       else {
-        kept.entries = entries;
-        kept.bytes = bytes;
+        kept.entries += entries;
+        kept.bytes += bytes;
         this.#waiting.push(job);
       }
     }
