@@ -1,4 +1,4 @@
-// An agent on `@anthropic-ai/sdk`. The session keeps the conversation; this loop is all there is between.
+// An agent on `@anthropic-ai/sdk`. The session keeps the conversation; this loop connects the two.
 import Anthropic from "@anthropic-ai/sdk";
 import { openOrCreate } from "espalier";
 import { anthropic } from "espalier/anthropic";
@@ -10,9 +10,9 @@ export async function ask(id: string, prompt: string, model = "claude-haiku-4-5"
   const provider = anthropic(new Anthropic(), options);
   const session = await openOrCreate(id);
   try {
-    await session.say(prompt); // on disk, as is every answer and every result, before anything comes of it
+    await session.say(prompt); // on disk when this is done, like every answer and every result below
     for (;;) {
-      const request = await session.next(provider); // compacted, healed, within every limit
+      const request = await session.next(provider); // compacted, repaired, within every limit
       const turn = await session.record(provider, request, { onText: (text) => process.stdout.write(text) });
       if (turn.calls.length > 0) await turn.answerAll((call) => run(call.name, call.input));
       else return turn.text;

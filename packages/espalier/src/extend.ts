@@ -79,6 +79,7 @@ export {
   message,
   messageText,
   modelChange,
+  readPathWindow,
   redactEntry,
   redactMessage,
   type SessionHeader,
@@ -90,6 +91,7 @@ export {
   type Turn,
   thinkingLevelChange,
   toolCalls,
+  upgradeLog,
   usage,
 } from "@espalier/session-tree";
 export {

@@ -184,7 +184,7 @@ export class Session extends SessionTree {
   }
 
   /**
-   * Prepares the next request in the form of the provider's SDK: compacted, healed, within every limit.
+   * Prepares the next request in the form of the provider's SDK: compacted, repaired, within every limit.
    *
    * @throws EspalierError `empty-context` when no message waits for an answer; errors of `Session.prepareRequest`
    */
