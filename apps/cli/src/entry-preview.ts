@@ -10,7 +10,7 @@ import {
   withoutHeadings,
 } from "@espalier/session-tree";
 import { unescapeText } from "@espalier/summarizer";
-import { gistOfFields, oneLine } from "@espalier/viewer/model";
+import { gistOfFields, oneLine, providerError } from "@espalier/viewer/model";
 import { entryName } from "./entry-reference.ts";
 import { formatTime } from "./numbers.ts";
 import { cutLine, cutToColumns, fieldText, plainLine, plainText } from "./text.ts";
@@ -40,10 +40,11 @@ function messageGist(said: ContextMessage): string {
   if (said.role === "toolResult") parts.push(`${fieldText(said.toolName)}:`);
   if (said.role === "assistant" && said.stopReason === "aborted") parts.push("(aborted)");
   if (said.role === "assistant" && said.stopReason === "error")
-    parts.push(`(failed: ${fieldText(said.errorMessage) || "no reason given"})`);
+    parts.push(`(failed: ${providerError(said.errorMessage) || "no reason given"})`);
   const words = messageText(said);
   const text = said.role === "user" ? withoutTags(words) : words;
-  parts.push(text);
+  // Some agents record the message of an error also as the text of the answer.
+  if (said.role !== "assistant" || said.errorMessage !== text) parts.push(text);
   const calls = toolCalls(said);
   for (const { name, arguments: given } of calls) parts.push(`${fieldText(name)}(${shortArguments(given)})`);
   if (text === "" && calls.length === 0) parts.push(...blockNames(said));

@@ -287,3 +287,12 @@ test("bookkeeping of an agent is left out of a tree, and its branches stay conne
   expect(all.stdout).not.toContain("left out");
   expect((await espalierJson(["tree", file])).value.entries).toHaveLength(6);
 });
+
+test("the line of a failed answer has the status and the message of the provider's error, once, and not its JSON", async () => {
+  const body = { type: "error", error: { type: "invalid_request_error", message: "prompt is too long" } };
+  const errorMessage = `400 ${JSON.stringify(body)}`;
+  const message = { role: "assistant", content: errorMessage, stopReason: "error", errorMessage };
+  const file = sessionOf(HEADER, said("u1", null, "Hello"), { ...said("a1", "u1", ""), message });
+  const { stdout } = await espalier(["tree", file]);
+  expect(stdout).toContain("(failed: 400 prompt is too long) *\n");
+});

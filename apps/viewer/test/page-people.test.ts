@@ -71,6 +71,22 @@ describe.skipIf(!hasBrowser)("a user of the page", () => {
     return page;
   };
 
+  test("reads the type of an entry that the page does not know, and the message of a provider's error", async () => {
+    const own = ownFolder();
+    const body = { type: "error", error: { type: "invalid_request_error", message: "prompt is too long" } };
+    const failed = { stopReason: "error", errorMessage: `400 ${JSON.stringify(body)}` };
+    writeSession(own, "odd", {}, [
+      said("u1", null, "user", "Hello"),
+      said("a1", "u1", "assistant", [], failed),
+      entry("x1", "a1", { type: "garden.visit", bees: 3 }),
+      said("u2", "x1", "user", "Bye"),
+    ]);
+    const page = await show(`${(await own.serve(built())).url}#/s/odd`);
+    await page.locator(".tree-line", { hasText: "failed: 400 prompt is too long" }).waitFor();
+    await page.getByRole("button", { name: "Bookkeeping" }).click();
+    await page.locator("article", { hasText: "unknown: garden.visit" }).waitFor();
+  });
+
   test("moves by keys from the start, and after a click on a text, a button or the slider", async () => {
     const page = await showDemo();
     await page.waitForSelector(".entry.selected");

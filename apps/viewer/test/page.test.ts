@@ -228,6 +228,28 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     expect(await page.locator(".failure").count()).toBe(0);
   });
 
+  test("shows a file of the same length in the place of the session's, without a reload", async () => {
+    const file = scratch.copy(DEMO);
+    const page = await showDemo();
+    const text = readFileSync(file, "utf8");
+    // The page follows the file a moment after it has read it.
+    const replace = async () => {
+      writeFileSync(`${file}.new`, text.replaceAll("ready-to-release", "ready-for-zebras"));
+      renameSync(`${file}.new`, file);
+      await page.getByText("ready-for-zebras").first().waitFor({ timeout: 4_000 });
+    };
+    await expect
+      .poll(
+        () =>
+          replace().then(
+            () => "shown",
+            () => "not yet",
+          ),
+        { timeout: 40_000 },
+      )
+      .toBe("shown");
+  });
+
   test("says that a session has no entry", async () => {
     const session = await createSession({ file: scratch.path("empty.jsonl") });
     const { id } = session;

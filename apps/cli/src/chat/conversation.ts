@@ -22,8 +22,8 @@ import {
   sessionFolder,
 } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { parsedJson } from "@espalier/session-tree";
 import { offloadFolder } from "@espalier/session-tree/node";
+import { providerError } from "@espalier/viewer/model";
 import { CommandError } from "../failure.ts";
 import { currentSettings, openOptions, sessionNamed, sessionSettings } from "../opening.ts";
 import { given } from "../options.ts";
@@ -179,11 +179,7 @@ const ERROR_WIDTH = 300;
  * that is unreachable or sends no answer of a model, adds the address and a cure.
  */
 export function providerMessage(text: string, { url, variable }: Conversation["address"]): string {
-  // A text that is not valid JSON only loses its quotes.
-  const whole = text.replace(/\{.*?"message":("(?:[^"\\]|\\.)*").*\}/s, (_, quoted: string) =>
-    String(parsedJson(quoted) ?? quoted.slice(1, -1)),
-  );
-  const words = cutLine(plainLine(whole), ERROR_WIDTH);
+  const words = cutLine(plainLine(providerError(text)), ERROR_WIDTH);
   const said = words.replace(/\.$/, "");
   if (NO_SERVER.test(words))
     return `No answer from ${url} (${said}). Check that the server runs and the network works, or set another address in ${variable}.`;

@@ -12,6 +12,7 @@ import {
   message,
   messagesOf,
   messageText,
+  parsedJson,
   plainLine,
   type Tree,
   textsIn,
@@ -66,11 +67,19 @@ function isFailed(said: ContextMessage | undefined): boolean {
 function gistOfMessage(said: ContextMessage): string {
   if (said.role === "bashExecution") return `$ ${fieldText(said.command)}`;
   if (said.role === "assistant" && said.stopReason === "error")
-    return `failed: ${fieldText(said.errorMessage)}`;
+    return `failed: ${providerError(said.errorMessage)}`;
   const text = messageText(said);
   if (text.trim() !== "") return text;
   const calls = toolCalls(said);
   return calls.length > 0 ? calls.map(gistOfCall).join(" · ") : contentGist(said);
+}
+
+/** Returns the text of a provider's error with the message in its JSON in place of the JSON. */
+export function providerError(text: unknown): string {
+  // A text that is not valid JSON only loses its quotes.
+  return fieldText(text).replace(/\{.*?"message":\s*("(?:[^"\\]|\\.)*").*\}/s, (_, quoted: string) =>
+    String(parsedJson(quoted) ?? quoted.slice(1, -1)),
+  );
 }
 
 /**

@@ -19,6 +19,7 @@ import {
 import { type CacheForecast, SessionCache, type UsageTotals } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { rowOfLeaf } from "@espalier/session-tree";
+import { factsOf } from "@espalier/session-tree/node";
 import { type RowFinder, type TreeReader, treeReader } from "../model/tree-reader.ts";
 import { ViewerError } from "./viewer-error.ts";
 
@@ -214,17 +215,18 @@ export interface ViewerSessions {
 const INTERVAL = 400;
 
 /**
- * Yields the number of entries of a session and its leaf (-1 before the first entry), at once and whenever it has
- * grown, until `signal` aborts.
+ * Yields the number of entries of a session, its leaf (-1 before the first entry) and the number of its file (empty in a
+ * store), at once and whenever it has grown or another file has taken its place, until `signal` aborts.
  */
 export const watchSession = (sessions: OpenSessions, key: string, signal: AbortSignal) =>
   changes(
     async () => {
-      const state = await sessions.read(key, ({ tree }) => ({
+      const state = await sessions.read(key, (_reader, { tree, file }) => ({
         length: tree.length,
         leafRow: rowOfLeaf(tree),
+        file: String(factsOf(file)?.ino ?? ""),
       }));
-      return { state, mark: state.length };
+      return { state, mark: `${state.length} ${state.file}` };
     },
     () => INTERVAL,
     signal,
@@ -251,11 +253,11 @@ export const watchList = (sessions: OpenSessions, signal: AbortSignal) =>
  * @param interval returns the milliseconds until the next check, given the duration of the last one
  */
 async function* changes<State>(
-  check: () => Promise<{ state: State; mark: string | number }>,
+  check: () => Promise<{ state: State; mark: string }>,
   interval: (took: number) => number,
   signal: AbortSignal,
 ): AsyncGenerator<State> {
-  let told: string | number | undefined;
+  let told: string | undefined;
   while (!signal.aborted) {
     const begun = performance.now();
     const { state, mark } = await check();

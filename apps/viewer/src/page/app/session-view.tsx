@@ -105,16 +105,16 @@ export function SessionView({ source, session, address, report }: SessionViewPro
 }
 
 /** Reads new entries of a session when the server reports them. Returns a function that ends the connection. */
-const followSession = (session: string, model: SessionModel, onReplaced: () => void): (() => void) =>
-  followEvents(`${sessionAddress(session)}/events`, "pulse", (data) => {
-    const { length } = JSON.parse(data) as { length: number };
-    if (length === model.facts.length) return;
+function followSession(session: string, model: SessionModel, onReplaced: () => void): () => void {
+  let known: string | undefined;
+  return followEvents(`${sessionAddress(session)}/events`, "pulse", (data) => {
+    const { length, file } = JSON.parse(data) as { length: number; file: string };
+    known ??= file;
+    if (file !== known || length < model.facts.length) onReplaced();
     // A failure needs no handling: the next event, sent when the server is back, reads the same entries.
-    model.grow().then(
-      () => model.isReplaced && onReplaced(),
-      () => undefined,
-    );
+    else if (length > model.facts.length) model.grow().catch(() => undefined);
   });
+}
 
 interface LoadedSessionProps extends Pick<Viewer, "model" | "served" | "canWrite"> {
   address: Address;

@@ -191,6 +191,7 @@ function EntryCard(props: EntryCardProps) {
   const said = saidIn(entry);
   const cost = costOf(usageOf(entry));
   const model = said?.role === "assistant" ? said.model : undefined;
+  const name = kind === "?" ? `${ROW_KINDS[kind]}: ${fieldText(entry.type)}` : ROW_KINDS[kind];
   const classes = ["entry", `kind-${kind === "?" ? "unknown" : kind}`];
   if (isSelected) classes.push("selected");
   if (isHidden || isLeftOut) classes.push("hidden-from-model");
@@ -200,13 +201,13 @@ function EntryCard(props: EntryCardProps) {
     <article
       class={classes.join(" ")}
       data-row={row}
-      aria-label={ROW_KINDS[kind]}
+      aria-label={name}
       onClick={() => {
         if (!isSelected && String(getSelection()) === "") select(row);
       }}
     >
       <header>
-        <span class="role">{ROW_KINDS[kind]}</span>
+        <span class="role">{name}</span>
         {label !== undefined && <span class="tag">{label}</span>}
         {model && <span class="quiet model">{fieldText(model)}</span>}
         {isHidden && !BRIEF.has(kind) && <span class="quiet">· no longer read by the model</span>}

@@ -17,8 +17,6 @@ export class SessionModel {
   readonly reader: SessionReader;
   facts: SessionFacts;
   readonly rows = new OutlineRows();
-  /** True when a file with fewer entries has taken the place of the session's file. Then the model must be opened again. */
-  isReplaced = false;
   /** Last row of the shown path; -1 before the first entry. */
   tip = -1;
   /** Last row of the path that the tree draws straight down: `tip`, or the earlier `tip` after a step by key. */
@@ -168,8 +166,8 @@ export class SessionModel {
   async #takeIn(): Promise<void> {
     const asked = this.#shows;
     const facts = await this.reader.facts();
-    this.isReplaced = facts.length < this.rows.length;
-    if (this.isReplaced) return;
+    // Another file has taken the place of the session's; the page opens it again.
+    if (facts.length < this.rows.length) return;
     await this.#readOutline(facts);
     // The user may have selected another entry meanwhile.
     const shows = this.#shows?.since === this.selections ? this.#shows.as : undefined;
