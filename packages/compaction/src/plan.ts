@@ -98,14 +98,15 @@ function isSmall({ visible }: CompactionSpan, conditions: PlanConditions): boole
   return !isOverflow && sumSizes(visible, estimate) + overheadTokens <= thresholdOf(settings);
 }
 
-function nothingToCompact({ items }: CompactionSpan, { settings, estimate }: PlanConditions): CompactionPlan {
-  const said = messagesOf(items);
-  if (said.length === 0) return { eligible: false, reason: "Nothing to compact: there are no messages yet." };
+function nothingToCompact(span: CompactionSpan, { settings, estimate }: PlanConditions): CompactionPlan {
+  const said = messagesOf(span.items);
+  const place = span.previous ? " after the summary" : "";
   const [size, kept] = [sumSizes(said, estimate), settings.keepRecentTokens].map(formatCount);
-  return {
-    eligible: false,
-    reason: `Nothing to compact: the messages have ${size} tokens, and the newest ${kept} stay as they are.`,
-  };
+  const reason =
+    said.length === 0
+      ? `there are no messages${place || " yet"}.`
+      : `the messages${place} have ${size} tokens, and the newest ${kept} stay as they are.`;
+  return { eligible: false, reason: `Nothing to compact: ${reason}` };
 }
 
 function irreducible(span: CompactionSpan, { settings, overheadTokens, estimate }: PlanConditions) {

@@ -90,6 +90,16 @@ describe("summarized and kept messages", () => {
     });
   });
 
+  test("with nothing to compact after a summary, the reason counts the messages after it, and says so", () => {
+    const path = new PathBuilder();
+    const old = path.user(words(50));
+    path.compaction(old, words(500));
+    path.user("short");
+    expect(prepareCompaction(path.entries)).toMatchObject({
+      reason: expect.stringMatching(/^Nothing to compact: the messages after the summary have \d+ tokens, /),
+    });
+  });
+
   test("system prompts and shell runs excluded from the context are not summarized", () => {
     const path = new PathBuilder();
     path.say({ role: "system", content: words(50) });
