@@ -196,6 +196,24 @@ test("the report for people has a line per session, explains the losses, and end
   );
 });
 
+test("a second import of a thread in several files reports no line that is left out", async () => {
+  const { options, folder, here } = home();
+  const id = "01a1ffe6-7b96-7352-9763-ae66a9453f24";
+  const [header, ...items] = codexSession(here) as { payload: object }[];
+  const lines = [{ ...header, payload: { ...header!.payload, id } }, ...items];
+  const event = { type: "event_msg", payload: { type: "agent_message", message: "That one." } };
+  const day = join(folder, ".codex/sessions/2026/01/01");
+  for (const [name, added] of ["", "_01a1ffe6-7e63-7003-b4a1-a8a0b5aa897f"].entries())
+    write(join(day, `rollout-2026-01-01T00-00-0${name + 1}-${id}${added}.jsonl`), [
+      ...lines,
+      event,
+      ...items,
+    ]);
+  expect((await espalier(["import", day], options)).stdout).toContain("left out: bookkeeping");
+  const again = await espalier(["import", day], options);
+  expect(again.stdout).toBe("3 files: 2 sessions unchanged (8 entries).\n");
+});
+
 test("a session in several files has a line for each file that adds to it, with the branches of all", async () => {
   const { options, source, here } = home();
   const more = join(dirname(source), "claude-1-more.jsonl");

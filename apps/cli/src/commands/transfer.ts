@@ -111,9 +111,11 @@ const NARROWEST = 20;
 /** Report of a whole import: one line for each reason why content was changed or left out, then the totals. */
 function* viewImports(reports: readonly ImportReport[], { colours }: Pick<Shell, "colours">) {
   if (reports.some(({ status }) => status !== "unchanged")) yield "";
-  const groups = groupIssues(reports);
-  const known = groups.filter(({ kind }) => SAYS_NOTHING.has(kind));
-  for (const { message, lines, files } of groups.filter((group) => !known.includes(group))) {
+  // A session in several files is read again for each of them, although nothing changed.
+  const changed = reports.filter(({ status }) => status !== "unchanged");
+  const known = groupIssues(changed).filter(({ kind }) => SAYS_NOTHING.has(kind));
+  for (const { kind, message, lines, files } of groupIssues(reports)) {
+    if (SAYS_NOTHING.has(kind)) continue;
     const where = [...(lines > 0 ? [formatMany(lines, "line")] : []), formatMany(files, "file")].join(" in ");
     yield `${colours.yellow("note")} ${plainLine(message)} ${colours.dim(`(${where})`)}`;
   }
