@@ -244,6 +244,47 @@ test("a session of Claude Code that continues in Claude Code keeps the ids of it
   expect(await entriesOf(alone.file)).toEqual(original);
 });
 
+test("a session of Claude Code that goes on after made results gets only the new messages in an import", async () => {
+  const { folder, project, env } = home();
+  const id = "11111111-2222-4333-8444-555555555555";
+  const line = (at: number, parent: number, type: string, message: object) => ({
+    parentUuid: parent > 0 ? `0000000${parent}-2222-4333-8444-555555555555` : null,
+    isSidechain: false,
+    type,
+    message,
+    uuid: `0000000${at}-2222-4333-8444-555555555555`,
+    timestamp: `2026-01-01T00:00:0${at}.000Z`,
+    cwd: project,
+    sessionId: id,
+    version: "2.1.330",
+  });
+  const calls = ["c1", "c2"].map((name) => ({ type: "tool_use", id: name, name: "Bash", input: {} }));
+  const answer = { type: "message", role: "assistant", model: "m" };
+  const lines = [
+    line(1, 0, "user", { role: "user", content: "Which way is up?" }),
+    line(2, 1, "assistant", { ...answer, id: "msg_1", content: calls }),
+    line(3, 2, "user", { role: "user", content: "Well?" }),
+    line(4, 3, "assistant", { ...answer, id: "msg_2", content: calls.slice(0, 1) }),
+  ];
+  const imported = async (name: string, all: readonly object[]) => {
+    const file = join(folder, name, `${id}.jsonl`);
+    mkdirSync(join(folder, name), { recursive: true });
+    writeFileSync(file, all.map((each) => `${JSON.stringify(each)}\n`).join(""));
+    return (await espalierJson(["import", file], { env })).value;
+  };
+  expect(await imported("first", lines)).toMatchObject({ status: "created", entries: 4, branches: 1 });
+  const out = join(folder, "out.jsonl");
+  await espalierJson(["continue", id, "--in", "claude-code", "--out", out], { env });
+  const written = readFileSync(out, "utf8")
+    .trimEnd()
+    .split("\n")
+    .map((each) => JSON.parse(each));
+  expect(await imported("second", written)).toMatchObject({ added: 0, branches: 1 });
+  const next = { ...line(7, 0, "user", { role: "user", content: "Go on" }), parentUuid: written.at(-1).uuid };
+  const again = await imported("third", [...written, next]);
+  expect(again).toMatchObject({ status: "updated", added: 1, entries: 5, branches: 1 });
+});
+
 test.each(AGENTS)(
   "two branches that continue in files of %s are both there after an import",
   async (agent) => {

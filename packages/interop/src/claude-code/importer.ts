@@ -1,6 +1,6 @@
 // Separate from local-agents.ts: each agent has a folder of its own.
 import { parseLine } from "@espalier/jsonl-stream";
-import { type Entry, isRecord, type ParentLink } from "@espalier/session-tree";
+import { type Entry, isRecord, NO_RESULT, type ParentLink } from "@espalier/session-tree";
 import {
   type DraftOptions,
   importedHeader,
@@ -218,6 +218,12 @@ function promptIn(line: Line | undefined): unknown {
   return isRecord(message) ? message["content"] : undefined;
 }
 
+/** Returns whether a line is the result that an export made for a call without one. */
+function isMadeResult(line: Line | undefined): boolean {
+  const said = promptIn(line);
+  return Array.isArray(said) && said.length === 1 && isRecord(said[0]) && said[0]["content"] === NO_RESULT;
+}
+
 /** Maximum number of steps from a line of the conversation up through lines of sub-agents. */
 const REACH = 10_000;
 
@@ -231,6 +237,8 @@ class Conversation {
   readonly #placement: Placement;
   readonly #written: WrittenRows;
   readonly #bodies: LineBodies;
+  /** Results that an export made for calls of the session: its session goes on without them. */
+  readonly #made = new Set<number>();
   /** 1 for rows whose parent is written first, now or earlier. */
   readonly #waiting: ScratchColumn<Int32Array>;
   readonly #area: ScratchArea;
@@ -254,6 +262,10 @@ class Conversation {
       else if (known?.(file.idOf(row)) !== undefined || !file.lineAt(summary))
         this.#placement.standAlone(row);
     }
+    if (!known) return;
+    for (let row = 0; row < table.length; row++)
+      if (table.kind(row) === LineKind.user && !known(file.idOf(row)) && isMadeResult(file.lineAt(row)))
+        this.#made.add(row);
   }
 
   /**
@@ -284,7 +296,9 @@ class Conversation {
   }
 
   #isPlaced(row: number): boolean {
-    return hasPlace(this.#table.kind(row)) && this.#file.runs.runOf(row) === this.#run;
+    return (
+      hasPlace(this.#table.kind(row)) && this.#file.runs.runOf(row) === this.#run && !this.#made.has(row)
+    );
   }
 
   /** Yields the entries of a row, after those of rows above it that are not written yet. */
