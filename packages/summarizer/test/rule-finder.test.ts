@@ -121,6 +121,8 @@ function readLine(line: string): ClaudeCodeLine {
 describe("texts without a rule", () => {
   test.each([
     "can we avoid the second request?",
+    "Only for this task: don't add tests.",
+    "Don't run the linter, just this once.",
     "I never managed to get this test green myself.",
     "don't worry about the snapshot",
     "no idea why it fails, have a look",
