@@ -400,6 +400,33 @@ describe("a summary that is brought up to date again and again", () => {
     expect(text).not.toMatch(/Newest|The agent had asked/);
   });
 
+  it.each([
+    "Ab jetzt bleibt die Datei so stehen.",
+    "Y evita usar shell en los playbooks.",
+    "Ne mentionne pas le nom du client.",
+    "O lote tem no máximo 2000 linhas.",
+    "Не больше 25 сообщений в секунду.",
+    "この鍵は絶対に表示しない。",
+    "استخدم دائمًا خط القاهرة في العناوين.",
+  ])("keeps a rule of a language that the finder does not read: %s", async (rule) => {
+    const first = [user("Fix the first page"), assistant("The page is fixed.")];
+    const { text } = await ask([...first, user(rule), assistant("Understood."), user("Fix the second page")]);
+    expect(section(text, "## Constraints & Preferences")).toBe(`- "${rule}"`);
+  });
+
+  it.each(["yes, go ahead", "ok, continue please", "はい、続けてください", "ja, mach weiter!"])(
+    "reads no new request in words that only say to go on: %s",
+    async (words) => {
+      const { text } = await ask([
+        user("Fix the page of the invoice"),
+        assistant("Shall I begin?"),
+        user(words),
+      ]);
+      expect(text).toContain(`Newest words: "${words}"`);
+      expect(text).not.toContain("Newest request");
+    },
+  );
+
   it("tells an open failure as past after two more requests, and a repeated one once", async () => {
     const failing = [user("Build it all"), ...run("npm run build", "Error: no such target", true)];
     const { text: previousSummary } = await ask(failing);

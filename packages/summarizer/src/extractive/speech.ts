@@ -96,8 +96,8 @@ function marks(words: string, characters: string): (sentence: string) => boolean
 
 /** Words of a rule in languages that {@link findRules} does not read. */
 const isRuleElsewhere = marks(
-  "muss|müssen|darf|nie(?:mals)?|immer|nunca|siempre|jamais|toujours|sempre|никогда|всегда|нельзя|только",
-  "必ず|しないで|ないでください|禁止|のみ",
+  "muss|müssen|darf|nie(?:mals)?|immer|ab jetzt|ab sofort|künftig|unverändert|durchgehend|nunca|siempre|evita|a partir de ahora|de ahora en adelante|jamais|toujours|désormais|dorénavant|évite[zr]?|il faut|uniquement|(?<=^|[.,:;!] ?)ne \\p{L}+ (?:pas|plus|rien)|sempre|evite|a partir de agora|no máximo|não (?:pode|deve)|никогда|всегда|нельзя|только|не (?:больше|более)|ни в коем случае|обязательно",
+  "必ず|ないで(?:ください|下さい|[ね。])|絶対に|統一し|禁止|のみ|أبد[اًا]|دائم[اًا]|ممنوع|من الآن فصاعد",
 );
 
 /** Returns the clauses of the user's own words that restrict later work. */
@@ -177,7 +177,7 @@ export function conclusionsOf(text: string, count: number): string[] {
 
 /** Messages that only tell the agent to continue; they do not begin a turn. */
 const CONTINUATIONS =
-  /^(?:continue|go on|go ahead|proceed|keep going|next|yes|yeah|yep|ok(?:ay)?|sure|y|please|do it|thanks?|thank you|weiter|mach weiter|ja|sí|si|oui|sim|vai|continúa|continua|продолжай|да|继续|好的?|はい|続けて|계속(?:해 ?(?:줘|주세요))?|네)[\s.!,…]*$/iu;
+  /^(?:(?:continue|go on|go ahead|proceed|keep going|next|yes|yeah|yep|ok(?:ay)?|sure|y|please|do it|thanks?|thank you|weiter|mach weiter|ja|sí|si|oui|sim|vai|vas-y|sigue|segue|continúa|continua|продолжай|да|继续|好的?|はい|続けて(?:ください)?|계속(?:해 ?(?:줘|주세요))?|네|أكمل)(?:[\s.!,…、，。]+|$))+$/iu;
 
 /** Maximum number of characters of one message that count as the user's words; the rest is pasted text. */
 const LONGEST_MESSAGE = 20_000;
