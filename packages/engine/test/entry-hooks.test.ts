@@ -212,39 +212,6 @@ describe("entry_appended", () => {
     expect(mirror).toEqual(entries.map(({ id }) => id));
   });
 
-  test.each<[string, Extension]>([
-    [
-      "waits for its append",
-      (api) => {
-        const notes = api.state("notes", { initial: "" });
-        api.on("entry_appended", async () => void (await notes.append("again")));
-      },
-    ],
-    ["does not wait", (api) => void api.on("entry_appended", () => api.appendEntry("notes", "again"))],
-    [
-      "appends twice",
-      (api) => {
-        const notes = api.state("notes", { initial: "" });
-        api.on("entry_appended", async () => {
-          await Promise.all([notes.append("one"), notes.append("two")]);
-        });
-      },
-    ],
-  ])(
-    "stops a handler that answers each entry with an append and %s; later appends work",
-    async (_, setup) => {
-      const { session, reports } = await plant({ turns: 0, extensions: [defineExtension("looping", setup)] });
-      await session.append(custom.of({ customType: "begin" }));
-      while (reports.length === 0) await new Promise(setImmediate);
-      await session.settle();
-      expect(session.getEntries()).toHaveLength(1_001);
-      expect(reports[0]).toMatchObject({ owners: ["looping"] });
-      expect(reports[0]!.message).toContain("looping appends in entry_appended without end");
-      await session.append(custom.of({ customType: "later" }));
-      await session.close();
-    },
-  );
-
   test("a mirror that fails or hangs does not stop appends", async () => {
     const { session, reports } = await plantWith((api) => {
       api.on("entry_appended", () => Promise.reject(new Error("no mirror")), { critical: true });

@@ -12,7 +12,6 @@ import {
 } from "@espalier/compaction";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
-  type AppendOptions,
   type ContextMessage,
   contextEdit,
   createId,
@@ -28,10 +27,10 @@ import {
   redactText,
 } from "@espalier/session-tree";
 import { type FoundRule, findRules } from "@espalier/summarizer";
-import { callingExtension, contextForHandlers } from "../extensions/context.ts";
+import { contextForHandlers } from "../extensions/context.ts";
 import { isBeside, rulesAtLeaf, rulesOf } from "./edit.ts";
 import type { Session } from "./session.ts";
-import { entryAppended, entryBeforeAppend } from "./state.ts";
+import { entryBeforeAppend } from "./state.ts";
 
 /**
  * Runs the hooks of an append, then the redaction, and adds the rules in each user's message directly after it. Returns
@@ -41,7 +40,7 @@ import { entryAppended, entryBeforeAppend } from "./state.ts";
  * @param createdIds receives all ids that are new, also those of messages with rules
  * @throws ExtensionError when a critical handler fails; EspalierError `invalid-entry`
  */
-async function transformDrafts(
+export async function transformDrafts(
   session: Session,
   rules: Set<string>,
   drafts: readonly NewEntry[],
@@ -104,27 +103,13 @@ interface HandledAppend {
 
 const running = new AsyncLocalStorage<HandledAppend>();
 
-/** Appends that handlers of `entry_appended` made because of one append, and because of each other. */
-interface Answers {
-  appends: number;
-}
-
-const answering = new AsyncLocalStorage<Answers>();
-
-/** The answers to which the append belongs that a session is writing. */
-const answersTo = new WeakMap<Session, Answers | undefined>();
-
-/** Maximum number of appends that follow from one: handlers that answer each other's entries would never end. */
-const MOST_ANSWERS = 1_000;
-
 /**
  * Refuses an append by a handler of `entry_before_append` while the same session's append waits for that handler: each
- * would wait for the other. Afterwards, and in other sessions, a handler may append. Returns {@link transformDrafts} of
- * the append.
+ * would wait for the other. Afterwards, and in other sessions, a handler may append.
  *
- * @throws EspalierError `nested-append`, also for handlers of `entry_appended` that append without end
+ * @throws EspalierError `nested-append`
  */
-export function admitAppend(session: Session, rules: Set<string>): NonNullable<AppendOptions["transform"]> {
+export function refuseNestedAppend(session: Session): void {
   for (let append = running.getStore(); append; append = append.outer) {
     if (append.session !== session || append.isOver) continue;
     throw new EspalierError(
@@ -132,24 +117,6 @@ export function admitAppend(session: Session, rules: Set<string>): NonNullable<A
       "A handler of entry_before_append cannot append to the session that waits for its answer; do it in entry_appended.",
     );
   }
-  const answers = answering.getStore();
-  if (answers && ++answers.appends > MOST_ANSWERS)
-    throw new EspalierError(
-      "nested-append",
-      `${callingExtension()} appends in entry_appended without end: 1,000 appends followed from one; the handler must skip entries that it caused.`,
-    );
-  return (drafts, createdIds) => {
-    answersTo.set(session, answers);
-    return transformDrafts(session, rules, drafts, createdIds);
-  };
-}
-
-/** Sends `entry_appended` for each entry of an append. Only closing the session waits for the handlers. */
-export function tellAppended(session: Session, entries: readonly Entry[]): void {
-  if (!session.host.has(entryAppended)) return;
-  const answers = answersTo.get(session) ?? { appends: 0 };
-  for (const entry of entries)
-    void session.track(answering.run(answers, () => session.tell(entryAppended, { entry })));
 }
 
 const isPrompt = (draft: NewEntry): boolean => isMessage(draft as Entry, "user");

@@ -52,7 +52,7 @@ import {
 } from "../turn/ask.ts";
 import type { Provider } from "../turn/provider.ts";
 import type { Turn } from "../turn/turn.ts";
-import { admitAppend, shownLine, tellAppended } from "./append.ts";
+import { refuseNestedAppend, shownLine, transformDrafts } from "./append.ts";
 import { PIN, pinnedOn, planHiding, redo, repeatPins, type UndoResult, undo } from "./edit.ts";
 import { fillMessages, type MessageDraft } from "./message-draft.ts";
 import {
@@ -72,6 +72,7 @@ import {
   CurrentSettings,
   currentModel,
   type EngineHost,
+  entryAppended,
   type SessionOptions,
   type Settle,
   type ShutdownReason,
@@ -247,8 +248,9 @@ export class Session extends SessionTree {
    * then, except after `sync-failed`: its entries are in the log, and may not survive a loss of power
    */
   override async append(drafts: Drafts, options?: Omit<AppendOptions, "transform">): Promise<Entry[]> {
+    refuseNestedAppend(this);
     const rules = new Set<string>();
-    const transform = admitAppend(this, rules);
+    const transform: AppendOptions["transform"] = (...given) => transformDrafts(this, rules, ...given);
     const appended = await super.append(drafts, { ...options, transform });
     await this.#settings.pending;
     return rules.size === 0 ? appended : appended.filter(({ id }) => !rules.has(id));
@@ -258,7 +260,9 @@ export class Session extends SessionTree {
   #followChange(change: SessionChange): void {
     if (change.type === "foreign" && this.lease) void this.track(repeatPins(this, change));
     if (change.type !== "appended") return;
-    tellAppended(this, change.entries);
+    // Only `close` waits for these handlers.
+    if (this.host.has(entryAppended))
+      for (const entry of change.entries) void this.track(this.tell(entryAppended, { entry }));
     this.#settings.pathHasGrown(this);
     const judge = () => {
       if (this.#closing || this.policy.judgedAt !== "append") return;
