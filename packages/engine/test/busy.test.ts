@@ -181,6 +181,22 @@ test("a label that is appended beside a writer leaves the leaf where the writer 
   await again.close();
 });
 
+test("a label that is appended beside a writer leaves the leaf where the writer navigated to", async () => {
+  const writer = await openSession({ file }, { home });
+  const [first] = writer.getBranch();
+  await writer.appendMessages([{ role: "assistant", content: "Pears." }]);
+  const beside = await openSession({ file }, { home, lease: false });
+  await writer.moveTo(first!.id);
+  await writer.appendMessages([{ role: "assistant", content: "Plums." }]);
+  await beside.label(first!.id, "here");
+  await beside.close();
+  const { leafId } = writer;
+  await writer.close();
+  const again = await openSession({ file }, { home, mode: "read" });
+  expect(again.leafId).toBe(leafId);
+  await again.close();
+});
+
 test("a pin that is appended beside a writer applies where the writer continues", async () => {
   const writer = await openSession({ file }, { home });
   const [first] = writer.getBranch();

@@ -33,6 +33,8 @@ export class SessionTree {
   readonly #path: LeafPath;
   #tree: Tree | undefined;
   #ownKinds: OwnKinds | undefined;
+  /** The leaf at the opening, or after the last {@link followLog}. */
+  #followedId: string | null;
   readonly #observers = new Set<SessionObserver>();
   readonly #queue = new WriteQueue({
     failed: (error, queued) => this.#notify({ type: "persist_failed", error, queued }),
@@ -43,6 +45,7 @@ export class SessionTree {
   constructor(log: SessionLog, window: PathWindow) {
     this.log = log;
     this.#path = new LeafPath(window);
+    this.#followedId = window.leafId;
   }
 
   /**
@@ -115,10 +118,9 @@ export class SessionTree {
    * @throws EspalierError `bad-kind`, `exists`
    */
   registerKind(kind: EntryKind): void {
-    const kinds = this.#ownKinds ?? new OwnKinds();
-    kinds.add(kind);
-    this.#ownKinds = kinds;
-    this.#tree?.useKinds(kinds);
+    this.#ownKinds ??= new OwnKinds();
+    this.#ownKinds.add(kind);
+    this.#tree?.useKinds(this.#ownKinds);
     this.#jump(this.window);
   }
 
@@ -313,12 +315,15 @@ export class SessionTree {
     if (grown) this.#notify({ type: "foreign", ...grown });
   }
 
-  /** @internal Moves to the leaf of the log if another writer has continued this path. Appends nothing. */
+  /** @internal Moves to the leaf of the log, unless this session has moved to another branch. Appends nothing. */
   async followLog(): Promise<void> {
     await this.refresh();
     const window = await this.log.readPath();
     await this.load();
-    if (this.leafId === null || this.isOnPath(this.leafId, window.leafId)) this.#jump(window);
+    const { leafId } = this;
+    if (leafId !== null && leafId !== this.#followedId && !this.isOnPath(leafId, window.leafId)) return;
+    this.#followedId = window.leafId;
+    this.#jump(window);
   }
 
   /** Waits for running appends, tries the kept ones once more, rejects those that fail again, and closes the log. */
