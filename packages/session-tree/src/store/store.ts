@@ -67,13 +67,13 @@ export interface SessionLog {
    * Appends lines by one write, and finds them in the log before the promise resolves. `[from, to)` of the result also
    * has the lines of other writers since the last read.
    *
-   * Newlines: a given line contains none, or is refused. The log adds one `\n` after each line. If the log does not end in a newline
-   * (a writer died within a line), it adds one before the first line too, so that only the torn line is lost. The first
-   * line of the append begins at `offset`, after such a newline.
+   * Newlines: a line that contains one is refused. The log adds one `\n` after each line. If the log does not end in a
+   * newline (a writer died within a line), it adds one before the first line too, so that only the torn line is lost.
+   * The first line of the append begins at `offset`, after such a newline.
    *
-   * @throws EspalierError `invalid-entry`, `read-only`, `closed`: nothing was written. `write-failed`, `short-write`, `removed`,
-   * `changed`: the batch does not count, even if its first lines are in the log. `sync-failed`: the lines may not
-   * survive a loss of power. With `ifUnchanged` also `moved`: nothing was written; in files also `busy` after 10 s
+   * @throws EspalierError `invalid-entry`, `read-only`, `closed`: nothing was written. `write-failed`, `short-write`,
+   * `removed`, `changed`: the batch does not count, even if its first lines are in the log. `sync-failed`: the lines may
+   * not survive a loss of power. With `ifUnchanged` also `moved`: nothing was written; in files also `busy` after 10 s
    * behind other such appends. For the first append to an old format also `exists`, when the name for the original is
    * taken, and `busy`
    */
