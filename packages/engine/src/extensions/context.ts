@@ -31,7 +31,7 @@ const caller = new AsyncLocalStorage<string>();
 export const runAs = <Result>(owner: string, act: () => Result): Result => caller.run(owner, act);
 
 /** Returns the name of the extension whose handler or command runs. */
-export const callingExtension = (): string => caller.getStore() ?? "An extension";
+const callingExtension = (): string => caller.getStore() ?? "An extension";
 
 /** Makes the context that the handlers of one call receive. */
 export function contextForHandlers(

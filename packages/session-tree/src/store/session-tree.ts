@@ -388,10 +388,8 @@ class PreparedAppend {
       throw invalid("`parentId` is neither an id nor null");
     if (typeof timestamp !== "string") throw invalid("`timestamp` is not text (ISO 8601)");
     if (idGiven && this.#has(id)) {
-      throw new EspalierError(
-        "duplicate-id",
-        `There is an entry ${JSON.stringify(id)} already; leave the id out to get a fresh one.`,
-      );
+      const message = `There is an entry ${JSON.stringify(id)} already; leave the id out to get a fresh one.`;
+      throw new EspalierError("duplicate-id", message);
     }
     if (parentGiven && parentId !== null && !this.#has(parentId)) {
       const message = `The parent ${JSON.stringify(parentId)} is not in this session; append it first, or name one that is.`;
@@ -402,17 +400,13 @@ class PreparedAppend {
     if (problem) throw invalid(problem);
     const firstKept = kind.firstKept?.(entry);
     if (firstKept !== undefined && firstKept !== id && !this.#isOnPath(firstKept, parentId)) {
-      throw new EspalierError(
-        "off-path",
-        `The first kept entry ${JSON.stringify(firstKept)} is not on the path of the compaction.`,
-      );
+      const message = `The first kept entry ${JSON.stringify(firstKept)} is not on the path of the compaction.`;
+      throw new EspalierError("off-path", message);
     }
     const edited = kind.edit?.(entry).targetId;
     if (edited !== undefined && !this.#isOnPath(edited, parentId)) {
-      throw new EspalierError(
-        "off-path",
-        `The entry ${JSON.stringify(edited)} is not on the path; only entries of the path can be edited.`,
-      );
+      const message = `The entry ${JSON.stringify(edited)} is not on the path; only entries of the path can be edited.`;
+      throw new EspalierError("off-path", message);
     }
     if (kind.movesLeaf) return;
     const named = (entry as { targetId?: unknown }).targetId;
