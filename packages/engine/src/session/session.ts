@@ -423,9 +423,9 @@ export class Session extends SessionTree {
     return edit?.id ?? null;
   }
 
-  async #appendOne(entry: NewEntry, targetId?: string): Promise<string> {
+  async #appendOne(entry: NewEntry, ...targets: string[]): Promise<string> {
     const drafts = () => {
-      if (targetId !== undefined) this.tree.row(targetId);
+      for (const id of targets) this.tree.row(id);
       return [entry];
     };
     return (await this.append(drafts))[0]!.id;
