@@ -2,7 +2,7 @@ import { type DatabaseErrorCode, EspalierError } from "@espalier/jsonl-stream";
 import { custom, ForkLines, forkHeader, planFork, SessionTree, Tree } from "@espalier/session-tree";
 import { testHeader as header, testLine as line } from "@espalier/session-tree/testing";
 import { type Database, postgresStore } from "@espalier/store-postgres";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { freshNamespace, type SomeDatabase, someDatabase } from "./some-database.ts";
 
 let shared: SomeDatabase;
@@ -33,6 +33,20 @@ function losing(database: Database, meanwhile?: () => Promise<unknown>): Databas
       if (isLost) return result;
       isLost = true;
       await meanwhile?.();
+      throw lost();
+    },
+  });
+}
+
+/** The first insertion of lines is committed, and its answer is lost; `lose` is called then. */
+function losingInsert(database: Database, lose: () => void): Database {
+  let isLost = false;
+  return like(database, {
+    async query(statement, values) {
+      const rows = await database.query(statement, values);
+      if (isLost || statement.name !== "espalier-insert") return rows as never;
+      isLost = true;
+      lose();
       throw lost();
     },
   });
@@ -95,22 +109,11 @@ test("a fork inside the database whose creation was committed without an answer 
 });
 
 test("an append at the expected leaf that was committed without an answer is written once", async () => {
-  const database = shared.open();
-  let isLost = false;
-  const store = postgresStore(
-    like(database, {
-      async query(statement, values) {
-        const rows = await database.query(statement, values);
-        if (isLost || statement.name !== "espalier-insert") return rows as never;
-        isLost = true;
-        throw lost();
-      },
-    }),
-    freshNamespace(),
-  );
+  const lose = vi.fn();
+  const store = postgresStore(losingInsert(shared.open(), lose), freshNamespace());
   const session = await SessionTree.open(await store.create(header("s1"), [line("a")]));
   const [entry] = await session.append(custom.of({ customType: "test" }), { ifLeaf: "a" });
-  expect(isLost).toBe(true);
+  expect(lose).toHaveBeenCalledOnce();
   expect(idsOf(await session.load())).toEqual(["a", entry!.id]);
   await store.close();
 });
@@ -118,24 +121,13 @@ test("an append at the expected leaf that was committed without an answer is wri
 test.each([false, true])(
   "lines that the table has no id for and that were committed without an answer are written once, ifUnchanged: %s",
   async (ifUnchanged) => {
-    const database = shared.open();
-    let isLost = false;
-    const store = postgresStore(
-      like(database, {
-        async query(statement, values) {
-          const rows = await database.query(statement, values);
-          if (isLost || statement.name !== "espalier-insert") return rows as never;
-          isLost = true;
-          throw lost();
-        },
-      }),
-      freshNamespace(),
-    );
+    const lose = vi.fn();
+    const store = postgresStore(losingInsert(shared.open(), lose), freshNamespace());
     const long = "x".repeat(1_000);
     const log = await store.create(header("s1"), [line(`${long}1`)]);
     const added = [line(`${long}2`, `${long}1`), line("b", `${long}2`)];
     await log.append(added, { ifUnchanged });
-    expect(isLost).toBe(true);
+    expect(lose).toHaveBeenCalledOnce();
     await log.append([line(`${long}3`, "b")], { ifUnchanged });
     const tree = new Tree(await log.load());
     expect(idsOf(tree)).toEqual([`${long}1`, `${long}2`, "b", `${long}3`]);
