@@ -58,7 +58,10 @@ export interface TransformHook<Value = unknown, Field extends string = string> e
 /** Options of a transform hook. */
 export interface TransformHookOptions<Value, Field extends string>
   extends HookOptions,
-    Pick<TransformHook<Value, Field>, "field" | "validate"> {}
+    Pick<TransformHook<Value, Field>, "field"> {
+  /** Returns the reason to refuse the value that a handler made of `given`; undefined to accept it. Default: accepts all. */
+  validate?: (value: Value, given: Value) => string | undefined;
+}
 
 /**
  * Makes a transform hook. Throws `ExtensionError` `bad-hook` for the field `type`, which holds the hook's name, and for
@@ -112,7 +115,10 @@ export interface DecideHook<Payload extends object = object, Answer extends obje
 /** Options of a decide hook. */
 export interface DecideHookOptions<Payload extends object, Answer extends object>
   extends HookOptions,
-    Pick<DecideHook<Payload, Answer>, "fields" | "validate"> {}
+    Pick<DecideHook<Payload, Answer>, "fields"> {
+  /** Returns the reason to refuse an answer, as a sentence; undefined to accept it. Default: accepts every answer. */
+  validate?: (answer: Partial<Answer>, payload: Readonly<Payload>) => string | undefined;
+}
 
 /**
  * Makes a decide hook. Throws `ExtensionError` `bad-hook` for the fields `cancel` and `reason`, which every decide hook
