@@ -1,4 +1,5 @@
 // `continue` and `export --format` of another agent: a session goes on elsewhere.
+import { randomUUID } from "node:crypto";
 import {
   appendFileSync,
   existsSync,
@@ -481,7 +482,7 @@ test("a search shows an entry once, also where a fork and a continuation have it
     stdin: `${JSON.stringify({ role: "user", content: "The heron of the fork" })}\n`,
   });
   const pi = (await espalierJson(["continue", file, "--in", "pi"], { env })).value;
-  expect(pi.sessionId).toBe("harbour-2026");
+  expect(pi.sessionId).not.toBe("harbour-2026");
 
   const { stdout } = await espalier(["search", "heron"], { env });
   expect(stdout.match(/^.*Where is the heron\?$/gm)?.filter((line) => line.includes(" user "))).toHaveLength(
@@ -503,3 +504,73 @@ test("a search shows an entry once, also where a fork and a continuation have it
   const opened = await espalierJson(["tree", "harb"], { env });
   expect(opened.value).toMatchObject({ session: { file } });
 });
+
+test.each(AGENTS)(
+  "a session that went on in %s is imported as a fork of the first one, with an id of its own, and each call counts once",
+  async (agent) => {
+    const { folder, project, env } = home();
+    const sessions = join(folder, ".espalier/sessions");
+    mkdirSync(sessions, { recursive: true });
+    const file = join(sessions, "whole.jsonl");
+    const lines = [
+      { ...HEADER, id: "5f0c1f6e-7a56-4b0e-9b5e-2f6f4c1f7a10", cwd: project },
+      said("e1", null, "Where is the heron?"),
+      answered("e2", "e1", "On the mole."),
+      said("e3", "e2", "And the crane?"),
+      answered("e4", "e3", "At the quay."),
+    ];
+    writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    const copy = (await espalierJson(["continue", file, "--in", agent], { env })).value;
+    const [first] = lines as [{ id: string }];
+    expect(copy.sessionId).not.toBe(first.id);
+    const added = { "claude-code": claudeCodeLine, codex: codexLine, pi: piLine }[agent];
+    appendFileSync(copy.file, `${JSON.stringify(added(readFileSync(copy.file, "utf8")))}\n`);
+
+    const { value } = await espalierJson(["import", copy.file], { env });
+    expect(value).toMatchObject({ sessionId: copy.sessionId, parent: { sessionId: first.id, kind: "fork" } });
+    const stats = await espalier(["stats", value.file], { env });
+    const lineage = new RegExp(`^A fork of ${first.id}, with the same first`, "m");
+    expect(stats.stdout).toMatch(lineage);
+    expect(stats.stdout).toMatch(/^Before the fork: .*\b2 calls, which the other session counts too\./m);
+    const again = await espalierJson(["import", copy.file], { env });
+    expect(again.value).toMatchObject({ status: "unchanged", added: 0 });
+  },
+);
+
+/** An answer with usage. */
+const answered = (id: string, parentId: string, text: string) => ({
+  ...said(id, parentId, ""),
+  message: {
+    role: "assistant",
+    content: [{ type: "text", text }],
+    provider: "openai",
+    api: "openai-responses",
+    model: "gpt-5",
+    stopReason: "stop",
+    usage: { input: 100, output: 10, cacheRead: 0, cacheWrite: 0, totalTokens: 110 },
+    timestamp: 0,
+  },
+});
+
+/** Lines of a user's text, as each agent appends them to a session that it resumes. */
+const piLine = (written: string) => said("new", lastOf(written)["id"] as string, "And the gull?");
+const codexLine = () => ({
+  timestamp: new Date().toISOString(),
+  type: "response_item",
+  payload: { type: "message", role: "user", content: [{ type: "input_text", text: "And the gull?" }] },
+});
+const claudeCodeLine = (written: string) => {
+  const { uuid: parentUuid, forkedFrom: _, ...last } = lastOf(written);
+  const message = { role: "user", content: "And the gull?" };
+  return {
+    ...last,
+    type: "user",
+    uuid: randomUUID(),
+    parentUuid,
+    timestamp: new Date().toISOString(),
+    message,
+  };
+};
+
+const lastOf = (written: string): Record<string, unknown> =>
+  JSON.parse(written.trimEnd().split("\n").at(-1)!) as Record<string, unknown>;

@@ -128,8 +128,8 @@ class ClaudeCodeLines implements NativeFile {
   /** Original of a copied line, as forks of Claude Code name it; an import gives the copy the id of the original. */
   #originOf({ entry }: PathItem, uuid: string): Line {
     const { id, header } = this.#session;
-    const sessionId = header?.importedFrom?.id;
-    if (!this.#isOwn || (sessionId === id && uuid === entry.id)) return {};
+    const sessionId = this.#isOwn ? header?.importedFrom?.id : header?.id;
+    if (sessionId === undefined || (sessionId === id && uuid === entry.id)) return {};
     return { forkedFrom: { sessionId, messageUuid: entry.id } };
   }
 

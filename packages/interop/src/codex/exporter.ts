@@ -26,7 +26,7 @@ import { nativeFor } from "../formats/native.ts";
 import { openaiResponsesNative } from "../formats/openai.ts";
 import { uuidOf } from "../import/entry.ts";
 import { injectedBy, isOpaqueItem } from "./blocks.ts";
-import { itemText } from "./rollout.ts";
+import { FORK, itemText } from "./rollout.ts";
 
 const AGENT = "codex";
 
@@ -290,10 +290,19 @@ function headerOf({ items, header }: NativeSession): Fields {
   return Object.fromEntries(Object.entries(own).filter(([field]) => !OF_SEGMENT.has(field)));
 }
 
-/** Lineage of the thread: its entries keep their ids when the file is imported beside the rollout that it copies. */
-function forkOf({ id, header }: NativeSession): Fields {
+/**
+ * Returns the lineage of the thread. The entries of a copied rollout keep their ids when the file is imported beside it. A
+ * session of another origin is no thread that Codex could open, so it is named in a field that only the importer reads.
+ */
+function forkOf({ id, header, items }: NativeSession): Fields {
   const { agent, id: original } = header?.importedFrom ?? {};
-  return agent === AGENT && original !== id ? { forked_from_id: original } : {};
+  if (agent === AGENT) return original === id ? {} : { forked_from_id: original };
+  if (!header || header.id === id) return {};
+  const until = items
+    .map(({ entry }) => entry.timestamp)
+    .sort()
+    .at(-1);
+  return { [FORK]: { session_id: header.id, until } };
 }
 
 /** Events for the user interface of Codex, which shows these and not the items. */

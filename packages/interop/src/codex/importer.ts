@@ -35,6 +35,7 @@ import {
 } from "./blocks.ts";
 import { type LogicalLine, logicalLines } from "./logical-lines.ts";
 import {
+  FORK,
   itemText,
   RolloutFile,
   RolloutLibrary,
@@ -107,17 +108,29 @@ function parentOf(file: RolloutFile, library: RolloutLibrary): ParentLink | unde
   const isSubAgent = isRecord(meta["source"]) && "subagent" in meta["source"];
   if (isSubAgent && typeof root === "string" && root !== threadId)
     return { sessionId: root, entryId: null, kind: "subagent" };
-  if (forkedFrom === undefined) return undefined;
-  // A fork begins at the leaf after the last line of the other thread.
-  const inherited = entriesOf(untilOwn(logicalLines(file, library)), library);
-  let next = inherited.next();
-  while (!next.done) next = inherited.next();
-  return { sessionId: forkedFrom, entryId: next.value, kind: "fork" };
+  // A fork begins at the leaf after the last line that was copied.
+  const inherited = (isCopy: (line: LogicalLine) => boolean): ParentLink["entryId"] => {
+    const entries = entriesOf(takeWhile(logicalLines(file, library), isCopy), library);
+    let next = entries.next();
+    while (!next.done) next = entries.next();
+    return next.value;
+  };
+  if (forkedFrom !== undefined)
+    return { sessionId: forkedFrom, entryId: inherited(({ isInherited }) => isInherited), kind: "fork" };
+  const fork = meta[FORK];
+  if (!isRecord(fork)) return undefined;
+  const { session_id: sessionId, until } = fork;
+  if (typeof sessionId !== "string" || typeof until !== "string") return undefined;
+  const entryId = inherited(({ timestamp = "" }) => timestamp <= until);
+  return { sessionId, entryId, kind: "fork" };
 }
 
-function* untilOwn(lines: Iterable<LogicalLine>): Generator<LogicalLine, void> {
+function* takeWhile(
+  lines: Iterable<LogicalLine>,
+  isTaken: (line: LogicalLine) => boolean,
+): Generator<LogicalLine, void> {
   for (const line of lines) {
-    if (!line.isInherited) return;
+    if (!isTaken(line)) return;
     yield line;
   }
 }

@@ -57,6 +57,12 @@ export class RolloutFile {
   }
 }
 
+/**
+ * Header field that names the origin of an exported session: `session_id`, and in `until` the latest time of the copied
+ * lines. Codex ignores it; its own `forked_from_id` can only name a thread of Codex.
+ */
+export const FORK = "espalier_fork";
+
 const ID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}";
 const NAME = new RegExp(`(${ID})(?:_(${ID}))?$`);
 

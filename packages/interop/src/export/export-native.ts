@@ -4,6 +4,7 @@ import { type Redact, type SessionHeader, sessionName } from "@espalier/session-
 import { claudeCodeTarget } from "../claude-code/exporter.ts";
 import { codexTarget } from "../codex/exporter.ts";
 import { type FormatIssue, FormatIssues } from "../formats/conversation.ts";
+import { uuidFromText } from "../import/entry.ts";
 import { piTarget } from "../pi/pi-sessions.ts";
 import { type PathItem, type PathRules, preparePath } from "./native-path.ts";
 import { type ExportableSession, ExportSource } from "./source.ts";
@@ -56,8 +57,16 @@ const TARGETS: Readonly<Record<NativeAgent, NativeTarget>> = {
 /** Names of the agents whose session files can be written. */
 export const nativeAgents = Object.keys(TARGETS) as NativeAgent[];
 
-/** Id of a session in the files of an agent: its own, or a UUID made from it if the agent requires one. */
-export const nativeSessionId = (agent: NativeAgent, id: string): string => TARGETS[agent].sessionId(id);
+/**
+ * Returns the id of a session in the files of an agent. A session that was imported from this agent keeps its id, if the
+ * agent accepts it. Any other session goes on as a fork, which gets an id that is made from the agent and the session's id.
+ */
+export function nativeSessionId(agent: NativeAgent, header: SessionHeader | null | undefined): string {
+  const id = header?.id ?? "";
+  return header?.importedFrom?.agent === agent
+    ? TARGETS[agent].sessionId(id)
+    : uuidFromText(`${agent}/${id}`);
+}
 
 /** Options of {@link exportNative}. */
 export interface NativeOptions {
@@ -66,7 +75,7 @@ export interface NativeOptions {
   at?: string | null | undefined;
   /** Redaction, as in `ExportOptions`. */
   redact?: Redact | undefined;
-  /** Id of the new session. Default: the session's own, or a UUID made from it if the agent requires one. */
+  /** Id of the new session. Default: the session's own if it was imported from this agent, else one made from it. */
   sessionId?: string | undefined;
   /** Working folder of the other agent. Default: the session's. */
   cwd?: string | undefined;
@@ -115,7 +124,7 @@ export function* exportNative(
     );
   const { header } = source;
   const ownId = header?.id ?? "";
-  const id = options.sessionId ?? nativeSessionId(agent, ownId);
+  const id = options.sessionId ?? nativeSessionId(agent, header);
   if (id !== ownId) issues.add("changed", "id", ownId, "The new session has a new id.");
   const name = sessionName(source.tree);
   const file = target.file({

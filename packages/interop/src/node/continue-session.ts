@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, realpathSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { createWhole } from "@espalier/jsonl-stream/node";
+import type { SessionHeader } from "@espalier/session-tree";
 import { factsOf } from "@espalier/session-tree/node";
 import {
   exportNative,
@@ -54,7 +55,7 @@ export function continueSession(session: ExportableSession, options: ContinueOpt
   );
   const now = new Date();
   const place = PLACES[options.agent];
-  const sessionId = out === undefined ? freeId(options.agent, header?.id ?? "", env) : undefined;
+  const sessionId = out === undefined ? freeId(options.agent, header, env) : undefined;
   const pieces = exportNative(session, { ...chosen, cwd, sessionId, timestamp: now.toISOString() });
   const first = pieces.next();
   const file = out === undefined ? place.file({ id: sessionId!, cwd, now, env }) : resolve(out);
@@ -135,12 +136,12 @@ function missingHome(agent: NativeAgent, env: Environment): string | undefined {
 }
 
 /** Id of a new session: the usual one, or a random one if the agent has a session with that id. */
-function freeId(agent: NativeAgent, ownId: string, env: Environment): string {
-  const id = nativeSessionId(agent, ownId);
+function freeId(agent: NativeAgent, header: SessionHeader | null | undefined, env: Environment): string {
+  const id = nativeSessionId(agent, header);
   const { folders, isSession } = localAgent(agent);
   const isTaken = (path: string): boolean => isSession(path) && basename(path).includes(id);
   // A folder that cannot be read has no sessions for the agent either.
-  const taken = id === "" || folders(env).some((folder) => findFiles(folder, isTaken).length > 0);
+  const taken = folders(env).some((folder) => findFiles(folder, isTaken).length > 0);
   return taken ? randomUUID() : id;
 }
 
