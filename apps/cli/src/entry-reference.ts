@@ -2,6 +2,7 @@ import type { ReadableSession } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { labelsInForce, type Tree } from "@espalier/session-tree";
 import { CommandError, nearest, nearestId, SHORTEST_BEGINNING } from "./failure.ts";
+import { equalStart } from "./text.ts";
 
 /** Maximum length of an id that is printed whole. */
 const WHOLE = 12;
@@ -46,13 +47,6 @@ export function entryName(tree: Tree, id: string): string {
     namesOfTrees.set(tree, names);
   }
   return names.short(id);
-}
-
-/** Returns the length of the beginning that both texts have in common. */
-function equalStart(one: string, other = ""): number {
-  let at = 0;
-  while (at < one.length && one[at] === other[at]) at++;
-  return at;
 }
 
 /**

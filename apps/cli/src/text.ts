@@ -45,6 +45,13 @@ export function padToColumns(text: string, columns: number): string {
   return text + " ".repeat(Math.max(0, columns - columnsOf(text)));
 }
 
+/** Returns the length of the beginning that both texts have in common. */
+export function equalStart(one: string, other = ""): number {
+  let at = 0;
+  while (at < one.length && one[at] === other[at]) at++;
+  return at;
+}
+
 /** Joins words as in a sentence: `a, b or c`. */
 export const phrase = (words: readonly string[], last: "and" | "or"): string =>
   words.join(", ").replace(/, ([^,]*)$/, ` ${last} $1`);

@@ -29,20 +29,16 @@ const LONGEST_PENDING = 16_000;
 /** Owner of an activity, which also ends it. */
 type Owner = "run" | "command";
 
-interface Activity {
-  what: string;
-  since: number;
-}
-
 /** Draws a conversation on a screen: finished text scrolls up and stays, a running answer is redrawn as it grows. */
 export class ChatDrawing {
   readonly #screen: ChatScreen;
   readonly #colours: Colours;
   readonly #conversation: Conversation;
-  readonly #cost = new SessionCost();
+  /** Cost of the session in US dollars on all branches, up to this row. */
+  readonly #cost = { row: 0, dollars: 0 };
   readonly #answer = new MarkdownStream();
   /** The current activities; the last one is shown. */
-  readonly #activities = new Map<Owner, Activity>();
+  readonly #activities = new Map<Owner, { what: string; since: number }>();
   #timer: NodeJS.Timeout | undefined;
   #turn = 0;
   /** True while a compaction runs that the user started: then its command prints the result, not its event. */
@@ -56,10 +52,8 @@ export class ChatDrawing {
 
   /** Prints finished text; long lines are broken between words. */
   say(text: string): void {
-    const { columns } = this.#screen;
-    const lines = text.split("\n");
-    // One call draws both, so that finished text is no longer among the redrawn rows.
-    this.#screen.say(lines.flatMap((line) => wrapWords(line, columns - 1)).join("\n"), this.rows());
+    const lines = text.split("\n").flatMap((line) => wrapWords(line, this.#screen.columns - 1));
+    this.#screen.say(lines.join("\n"));
   }
 
   /** Shows an activity until `idle` is called for its owner. */
@@ -73,7 +67,7 @@ export class ChatDrawing {
     this.refresh();
   }
 
-  get #activity(): Activity | undefined {
+  get #activity() {
     return [...this.#activities.values()].at(-1);
   }
 
@@ -89,7 +83,7 @@ export class ChatDrawing {
   }
 
   refresh(): void {
-    this.#screen.show(this.rows());
+    this.#screen.refresh();
   }
 
   /** Returns the rows above the input: running answer, activity, waiting messages, statuses of extensions, footer. */
@@ -105,7 +99,7 @@ export class ChatDrawing {
       ...(activity ? [row(this.#activityLine(activity), cyan)] : []),
       ...agent.queued.map(({ text }) => row(`  ${waits}: ${plainLine(text)}`)),
       ...[...statuses.values()].map((text) => row(text)),
-      row(viewFooter(agent, this.#cost.of(session.tree))),
+      row(viewFooter(agent, this.#costOf(session.tree))),
     ];
     const rows = this.#markdown(this.#answer.pending.slice(-LONGEST_PENDING)).slice(
       -Math.max(1, this.#screen.liveRows - below.length - 1),
@@ -128,7 +122,10 @@ export class ChatDrawing {
       this.#block(this.#answer.take(text));
       this.busy("answers");
     },
-    answer: ({ message }) => this.#endAnswer(message),
+    answer: ({ message }) => {
+      this.#block(this.#answer.end());
+      this.#sayEnd(message);
+    },
     tool_start: ({ call }) => this.busy(`runs ${plainLine(call.name)}`),
     tool_end: (event) => this.say(viewCall(event, this.#colours)),
     queued: () => this.refresh(),
@@ -153,7 +150,7 @@ export class ChatDrawing {
     retry: () => this.#note("(the request was too long; it is sent again, shorter)"),
     agent_end: () => {
       // No event reports an answer that could not be recorded.
-      this.#endAnswer(undefined);
+      this.#block(this.#answer.end());
       this.idle("run");
     },
   };
@@ -183,12 +180,6 @@ export class ChatDrawing {
     this.#block(answer);
   }
 
-  /** Ends the shown answer; `message` is the recorded one, undefined if none was recorded. */
-  #endAnswer(message: AssistantMessage | undefined): void {
-    this.#block(this.#answer.end());
-    if (message) this.#sayEnd(message);
-  }
-
   /** Prints a sentence about an incomplete answer; nothing for a complete one. */
   #sayEnd({ stopReason, errorMessage }: AssistantMessage): void {
     const { dim, yellow, red } = this.#colours;
@@ -215,21 +206,16 @@ export class ChatDrawing {
     return renderMarkdown(text, { columns: this.#screen.columns - 1, colours: this.#colours });
   }
 
-  #activityLine({ what, since }: Activity): string {
+  #activityLine({ what, since }: { what: string; since: number }): string {
     const seconds = Math.floor((Date.now() - since) / 1_000);
     return `${TURNS[this.#turn++ % TURNS.length]} ${what} · ${seconds} s · Esc aborts it`;
   }
-}
 
-/** Cost of a session in US dollars on all branches. `of` reads only the entries appended since its last call. */
-class SessionCost {
-  #counted = 0;
-  #total = 0;
-
-  of(tree: Tree): number {
-    for (; this.#counted < tree.length; this.#counted++)
-      this.#total += billedCallAt(tree, this.#counted)?.usage.cost?.total ?? 0;
-    return this.#total;
+  /** Adds the cost of the entries that were appended since the last call. */
+  #costOf(tree: Tree): number {
+    for (; this.#cost.row < tree.length; this.#cost.row++)
+      this.#cost.dollars += billedCallAt(tree, this.#cost.row)?.usage.cost?.total ?? 0;
+    return this.#cost.dollars;
   }
 }
 

@@ -2,7 +2,7 @@
 import { readInput, type TerminalInput } from "../terminal/screen/keys.ts";
 import { handleSignals, UPDATE } from "../terminal/screen/screen.ts";
 import { editText, insertText, type TextField, textField } from "../terminal/state/text-field.ts";
-import { columnsOf, cutToColumns, padToColumns, styledText } from "../text.ts";
+import { columnsOf, cutToColumns, equalStart, padToColumns, styledText } from "../text.ts";
 
 /** Prefix of the first line of the input, and of the other lines. */
 const PROMPT = "› ";
@@ -29,7 +29,7 @@ interface ChatScreenOptions {
   history?: readonly string[];
   /** Returns candidates for Tab, for the text before the cursor. */
   complete(before: string): Completion;
-  /** Returns the rows of `show` for the current size of the terminal. */
+  /** Returns the live rows for the current size of the terminal. None may be wider than it. */
   rows(): readonly string[];
   onLine(text: string): void;
   onEscape(): void;
@@ -57,7 +57,7 @@ export class ChatScreen {
   #field = textField();
   /** Text that a key deleted last; Ctrl-Y inserts it. */
   #deleted = "";
-  /** Rows above the input, set by `show`. */
+  /** Rows above the input, as they were drawn last. */
   #live: readonly string[] = [];
   /** Rows that are shown until the next key: candidates, or a question. */
   #passing: readonly string[] = [];
@@ -107,19 +107,20 @@ export class ChatScreen {
     return [draft, text === this.#history[this.#at] ? "" : text].filter((one) => one !== "").join("\n\n");
   }
 
-  /** Prints finished text above the rows of `show`. */
-  say(text: string, rows: readonly string[]): void {
+  /** Prints finished text above the live rows. */
+  say(text: string): void {
     const said = `${styledText(text)}\n`;
-    this.#live = rows.map(styledText);
-    if (this.#isOpen) this.#draw(said);
+    if (this.#isOpen) this.refresh(said);
     else this.#output.write(said);
   }
 
-  /** Replaces the rows above the input. No row may be wider than the terminal. */
-  show(rows: readonly string[]): void {
-    this.#live = rows.map(styledText);
-    if (this.#isOpen) this.#draw("");
+  /** Draws the live rows again; as one drawing with a finished text, so that its rows are no longer among them. */
+  refresh(said = "", isMoved = false): void {
+    this.#live = this.#options.rows().map(styledText);
+    this.#draw(said, isMoved);
   }
+
+  readonly #redraw = (): void => this.refresh("", true);
 
   /** Puts a text into an empty input, else into the history. Returns where the text is. */
   restore(text: string): "input" | "history" {
@@ -127,14 +128,16 @@ export class ChatScreen {
       this.#remember(text);
       return "history";
     }
-    this.#setField(textField(text));
+    this.#field = textField(text);
+    this.#draw("");
     return "input";
   }
 
   /** Removes the draft; the up key restores it. */
   clear(): void {
     this.#remember(this.#field.text);
-    this.#setField(textField());
+    this.#field = textField();
+    this.#draw("");
   }
 
   /**
@@ -184,17 +187,12 @@ export class ChatScreen {
   #take(input: TerminalInput): void {
     this.#passing = [];
     if (input.type !== "key" || input.key !== "ctrl-c") this.#asked = undefined;
-    if (input.type === "paste") this.#setField(insertText(this.#field, input.text.replace(/\r\n?/g, "\n")));
-    else if (input.type === "key") this.#press(input.key);
-    if (this.#isOpen) this.#draw("");
+    if (input.type === "paste") this.#insert(input.text.replace(/\r\n?/g, "\n"));
+    if (input.type === "key") (this.#keys[input.key] ?? (() => this.#edit(input.key)))();
+    this.#draw("");
   }
 
-  #press(key: string): void {
-    const act = this.#keys[key];
-    if (act) {
-      act();
-      return;
-    }
+  #edit(key: string): void {
     const { text } = this.#field;
     const changed = editText(this.#field, key);
     if (DELETING.has(key) && changed.text !== text)
@@ -209,13 +207,13 @@ export class ChatScreen {
     down: () => this.#upOrDown("down", 1),
     "ctrl-p": () => this.#recall(-1),
     "ctrl-n": () => this.#recall(1),
-    "ctrl-b": () => this.#press("left"),
-    "ctrl-f": () => this.#press("right"),
-    "ctrl-y": () => this.#setField(insertText(this.#field, this.#deleted)),
+    "ctrl-b": () => this.#edit("left"),
+    "ctrl-f": () => this.#edit("right"),
+    "ctrl-y": () => this.#insert(this.#deleted),
     "ctrl-l": () => this.#wipe(),
     "ctrl-c": () => this.#options.onInterrupt(),
     escape: () => this.#options.onEscape(),
-    "ctrl-d": () => (this.#field.text === "" ? this.close() : this.#press("delete")),
+    "ctrl-d": () => (this.#field.text === "" ? this.close() : this.#edit("delete")),
     "ctrl-z": () => this.#signals.suspend(),
   };
 
@@ -230,11 +228,11 @@ export class ChatScreen {
   #send(): void {
     const { text, at } = this.#field;
     if (text[at - 1] === "\\") {
-      this.#setField(insertText(editText(this.#field, "backspace"), "\n"));
+      this.#edit("backspace");
+      this.#insert("\n");
       return;
     }
-    this.#remember(text);
-    this.#setField(textField());
+    this.clear();
     // Blanks before the first word are content; empty lines around the text are not.
     this.#options.onLine(text.replace(/^(?:[^\S\n]*\n)+/, "").trimEnd());
   }
@@ -249,7 +247,7 @@ export class ChatScreen {
     if (candidates.length === 0) return;
     const typed = text.slice(from, at);
     const [only] = candidates;
-    const common = candidates.map((one) => one.text).reduce(commonBeginning);
+    const common = candidates.map((one) => one.text).reduce((a, b) => a.slice(0, equalStart(a, b)));
     const isOnly = candidates.length === 1;
     const added = isOnly && !only!.text.endsWith("/") ? `${only!.text} ` : common;
     if (isOnly || added.length > typed.length) {
@@ -288,19 +286,13 @@ export class ChatScreen {
     this.#changed.clear();
   }
 
-  #setField(field: TextField): void {
-    this.#field = field;
-    if (this.#isOpen) this.#draw("");
+  #insert(text: string): void {
+    this.#field = insertText(this.#field, text);
   }
 
   get #rows(): number {
     return this.#output.rows || 24;
   }
-
-  readonly #redraw = (): void => {
-    this.#live = this.#options.rows().map(styledText);
-    this.#draw("", true);
-  };
 
   /** Writes `text`, then the redrawn rows and the input. `isMoved`: these rows may have moved, by a resize. */
   #draw(text: string, isMoved = false): void {
@@ -337,12 +329,6 @@ export class ChatScreen {
 /** Maximum number of listed candidates, and the maximum width of their texts. */
 const LISTED = 10;
 const LISTED_WIDTH = 40;
-
-const commonBeginning = (a: string, b: string): string => {
-  let length = 0;
-  while (length < a.length && a[length] === b[length]) length++;
-  return a.slice(0, length);
-};
 
 /** Keys that delete text for Ctrl-Y. */
 const DELETING: ReadonlySet<string> = new Set(["ctrl-u", "ctrl-k", "ctrl-w", "alt-d", "alt-backspace"]);
