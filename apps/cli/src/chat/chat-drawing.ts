@@ -1,6 +1,6 @@
 import type { Agent, AgentEvent } from "@espalier/agent";
 import type { Session } from "@espalier/engine";
-import { billedCallAt } from "@espalier/engine/reading";
+import { billedCallAt, costOf } from "@espalier/engine/reading";
 import {
   type AssistantMessage,
   compaction,
@@ -214,7 +214,7 @@ export class ChatDrawing {
   /** Adds the cost of the entries that were appended since the last call. */
   #costOf(tree: Tree): number {
     for (; this.#cost.row < tree.length; this.#cost.row++)
-      this.#cost.dollars += billedCallAt(tree, this.#cost.row)?.usage.cost?.total ?? 0;
+      this.#cost.dollars += costOf(billedCallAt(tree, this.#cost.row)?.usage);
     return this.#cost.dollars;
   }
 }
