@@ -110,6 +110,31 @@ test.skipIf(!hasTmux)(
   180_000,
 );
 
+test.skipIf(!hasTmux)(
+  "a command of an extension that leaves the path of a waiting message returns the message to the input",
+  async () => {
+    const home = temporaryFolder();
+    const file = sessionOf({ ...HEADER, cwd: home }, said("ebb-prompt", null, "What is the ebb?"));
+    const extension = join(home, "back.ts");
+    writeFileSync(
+      extension,
+      `export default (api) => {
+  api.registerCommand("back", { description: "Back", handler: (_, ctx) => ctx.navigateTree("ebb-prompt") });
+};`,
+    );
+    const tmux = await chat(home, await model(), file, "--extension", extension);
+    tmux.type("Count for ever.");
+    await tmux.shows(/I begin to [\s\S]*Esc aborts it/);
+    tmux.type("Kept?");
+    await tmux.shows("waits: Kept?");
+    tmux.keys("Escape");
+    await tmux.shows("not sent, /continue sends it: Kept?");
+    tmux.type("/back");
+    await tmux.shows("Not sent; it is in the input: Kept?");
+    await tmux.shows(/› Kept\?\s*$/);
+  },
+);
+
 test.skipIf(!hasTmux)("a recorded cost that is no number does not end the chat", async () => {
   const home = temporaryFolder();
   const answer = {

@@ -49,6 +49,8 @@ ${body}
   const env = {
     ANTHROPIC_API_KEY: "key-of-the-chat-test",
     ANTHROPIC_BASE_URL: server.url,
+    OPENAI_API_KEY: "",
+    OPENAI_BASE_URL: "",
     ESPALIER_HOME: home,
   };
   const chat = await Tmux.run(["chat", file, "--extension", extension], { cwd: home, env, rows: 40 });
@@ -79,6 +81,17 @@ test.skipIf(!hasTmux)(
     }
   },
 );
+
+test.skipIf(!hasTmux)("a model that cannot be asked is refused, and the chat continues", async () => {
+  const { chat, file } = await chatWith("");
+  chat.type("/model openai:");
+  await chat.shows("Name a model too: openai:MODEL");
+  chat.type("/model openai:gpt-5");
+  await chat.shows("Chatting needs a key: set OPENAI_API_KEY");
+  chat.type("What is the flood?");
+  await chat.shows("Ebb. Flood.");
+  expect(linesOf(file).filter((line) => line["type"] === "model_change")).toEqual([]);
+});
 
 test.skipIf(!hasTmux)(
   "a prompt that is sent while /model opens the session again returns to the input",

@@ -13,13 +13,12 @@ import { actName, previewEntry } from "../entry-preview.ts";
 import { entriesNamed, entryName, entryNamed, existing } from "../entry-reference.ts";
 import { CommandError, nearest } from "../failure.ts";
 import { formatAge, formatChange, formatCount, formatMany } from "../numbers.ts";
-import { currentSettings } from "../opening.ts";
 import { given } from "../options.ts";
 import { cutToColumns, plainLine, wrapWords } from "../text.ts";
 import type { Chat } from "./chat.ts";
 import { EXTRACTIVE, isExtractive } from "./chat-drawing.ts";
 import type { Candidate, Completion } from "./chat-screen.ts";
-import { type ChatChoices, providerMessage } from "./conversation.ts";
+import { type ChatChoices, checkChoices, providerMessage } from "./conversation.ts";
 
 interface ChatCommand {
   name: string;
@@ -30,6 +29,8 @@ interface ChatCommand {
   anytime?: boolean;
   /** True for commands that first read entries which other programs appended to the session. */
   readsOthers?: boolean;
+  /** Sentence for a user who aborted the command. */
+  aborted?: string;
   run(chat: Chat, argument: string): Promise<void> | void;
 }
 
@@ -66,6 +67,7 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
       "Continue from another entry: /navigate <id, label or number of /branches> [--summarize [focus]]",
     candidates: offeredEntries,
     readsOthers: true,
+    aborted: "Navigation aborted, nothing was changed",
     run: goTo,
   },
   {
@@ -83,9 +85,16 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     description: "Fork into a new session: /fork [id] [--summarize]",
     candidates: offeredEntries,
     readsOthers: true,
+    aborted: "Fork aborted, no session was created",
     run: fork,
   },
-  { name: "compact", description: "Compress conversation history", anytime: true, run: compact },
+  {
+    name: "compact",
+    description: "Compress conversation history",
+    anytime: true,
+    aborted: "Compaction aborted, history unchanged",
+    run: compact,
+  },
   {
     name: "label",
     description: "Label the last entry; without a text, remove its label",
@@ -190,10 +199,7 @@ async function fork(chat: Chat, argument: string): Promise<void> {
   const isPrompt =
     reference !== undefined && promptText(session.tree.entryAt(session.tree.row(from))) !== null;
   const position = isPrompt ? "before" : "at";
-  const made = await session
-    .fork(from, { position, summarize, signal, ...chat.agent.summaries })
-    .catch(sayAborted(chat, "Fork aborted, no session was created"));
-  if (!made) return;
+  const made = await session.fork(from, { position, summarize, signal, ...chat.agent.summaries });
   chat.say(`Forked to ${plainLine(made.id)}\n${made.file}`);
   if (summarize && made.summaryEntryId === null) chat.say("There is nothing else to summarize.");
   await chat.move(made.file, chat.conversation.choices, "fork");
@@ -201,14 +207,6 @@ async function fork(chat: Chat, argument: string): Promise<void> {
     chat.say(EXTRACTIVE);
   if (made.selectedText) chat.edit(made.selectedText);
 }
-
-/** Makes an error handler that prints a sentence if the user aborted, and throws any other error. */
-const sayAborted =
-  (chat: Chat, sentence: string) =>
-  (error: Error & { code?: unknown }): void => {
-    if (error.code !== "aborted") throw error;
-    chat.say(sentence);
-  };
 
 /** Entry ids behind the numbers of the last `/branches`, for `/navigate`. */
 const listedBranches = new WeakMap<Session, readonly string[]>();
@@ -262,10 +260,7 @@ async function goTo(chat: Chat, argument: string): Promise<void> {
     ...(summarize ? { summarize: true, ...chat.agent.summaries } : {}),
     ...given({ instructions: focus || undefined }),
   };
-  const arrived = await navigate(session, options, { signal }, () => chat.agent.contextTokens).catch(
-    sayAborted(chat, "Navigation aborted, nothing was changed"),
-  );
-  if (!arrived) return;
+  const arrived = await navigate(session, options, { signal }, () => chat.agent.contextTokens);
   chat.say(arrived.sentences.map(plainLine).join("\n"));
   chat.drawing.recall();
   if (arrived.editorText) chat.edit(arrived.editorText);
@@ -394,35 +389,34 @@ async function compact(chat: Chat, focus: string): Promise<void> {
     );
   } catch (error) {
     const { code, message } = error as { code?: unknown; message?: unknown };
-    if (code === "aborted") chat.say("Compaction aborted, history unchanged");
-    else failed(String(message));
+    if (code === "aborted") throw error;
+    failed(String(message));
   } finally {
     drawing.isCompactingByHand = false;
   }
 }
 
 async function chooseModel(chat: Chat, modelId: string): Promise<void> {
-  if (modelId) await choose(chat, { model: modelId }, modelId);
+  if (modelId) await choose(chat, { model: modelId });
   const name = `The model is ${chat.agent.model.modelId}`;
   const others = Object.keys(anthropicModels).join(", ");
   chat.say(modelId ? name : `${name}\nKnown ones: ${others}`);
 }
 
 async function choosePolicy(chat: Chat, name: string): Promise<void> {
-  const { agent, session } = chat;
   const names = POLICY_NAMES.join(", ");
-  if (!name) return chat.say(`The policy is ${session.policy.name}\nThere are: ${names}`);
+  if (!name) return chat.say(`The policy is ${chat.session.policy.name}\nThere are: ${names}`);
   const policy = POLICY_NAMES.find((one) => one === name);
   if (!policy) throw new CommandError("usage", `There is no policy ${name}; choose one of ${names}.`);
-  await choose(chat, { policy }, agent.model.modelId);
+  await choose(chat, { policy });
   chat.say(`The policy is ${chat.session.policy.name} until the end of this chat`);
 }
 
-/** Opens the session again with another choice. Throws first, if the settings exclude the choice for the model. */
-async function choose(chat: Chat, choice: ChatChoices, modelId: string): Promise<void> {
-  const chosen = { ...chat.conversation.choices, ...choice };
-  await currentSettings(chat.shell, () => `anthropic/${modelId}`, given({ policy: chosen.policy }));
-  await chat.move(chat.session.file, chosen);
+/** Opens the session again with another choice. Throws first, if a key or the settings exclude the choice. */
+async function choose(chat: Chat, choice: ChatChoices): Promise<void> {
+  const choices = { ...chat.conversation.choices, ...choice };
+  await checkChoices(chat.shell, choices, chat.session);
+  await chat.move(chat.session.file, choices);
 }
 
 function newest(lines: readonly string[]): string {
@@ -459,22 +453,26 @@ function helpText({ session: { commands }, shell }: Chat): string {
 export async function runChatCommand(chat: Chat, line: string): Promise<void> {
   const [, name = "", argument = ""] = /^\/(\S*)\s*(.*)$/s.exec(line) ?? [];
   const command = CHAT_COMMANDS.find((one) => one.name === name);
-  if (!command && chat.session.commands.some((one) => one.name === name))
-    return chat.session.runCommand(name, argument.trim(), chat.signal);
-  if (!command) {
+  const isExtensions = !command && chat.session.commands.some((one) => one.name === name);
+  if (!command && !isExtensions) {
     const names = CHAT_COMMANDS.map((one) => one.name);
     const near = nearest(name, names);
     const meant = near === undefined ? "" : ` Did you mean /${near}?`;
     return chat.say(`There is no command /${plainLine(name)}; /help lists them.${meant}`);
   }
-  if (!command.anytime) {
+  if (command && !command.anytime) {
     if (chat.agent.isRunning) return chat.say(ANSWERING);
     chat.runAlone();
   }
-  if (command.readsOthers) await chat.session.refresh();
+  if (command?.readsOthers) await chat.session.refresh();
   const waiting = chat.agent.queued;
   try {
-    await command.run(chat, argument.trim());
+    await (command
+      ? command.run(chat, argument.trim())
+      : chat.session.runCommand(name, argument.trim(), chat.signal));
+  } catch (error) {
+    if (!command?.aborted || (error as { code?: unknown }).code !== "aborted") throw error;
+    chat.say(command.aborted);
   } finally {
     restoreWaiting(chat, waiting);
   }

@@ -76,8 +76,7 @@ export async function openConversation(
       },
     },
     settle: async (modelOf) => {
-      const chosen = choices.model && settingsName(choices.model);
-      settings = await currentSettings(shell, () => chosen ?? modelOf(), given({ policy: choices.policy }));
+      settings = await settingsFor(shell, choices, modelOf);
       const { summarizer, fallback } = { ...settings.values, ...shell.globals };
       const made = {
         ...given({ fallback }),
@@ -86,7 +85,7 @@ export async function openConversation(
       // Summaries are written by the conversation's model unless another one is named. This includes policies that
       // compact after an append, without asking the agent.
       if (summarizer === undefined && made.summarizer)
-        made.summarizer = providerNamed(choices.model ?? nameOfModel(modelOf()) ?? "anthropic", {
+        made.summarizer = providerNamed(modelName(choices, modelOf()), {
           settings: settings.values,
         }).summarizer!;
       return made;
@@ -106,11 +105,11 @@ export async function openConversation(
 }
 
 /** Choices for a session that another process writes, as the user reads them. */
-const BUSY_CHOICES = {
-  "read-only": "read it: no message can be sent (--on-busy read-only)",
-  fork: "fork: continue in a session of your own (--on-busy fork)",
-  share: "share: both write, each on its own branch (--on-busy share)",
-} as const satisfies Partial<Record<NonNullable<OpenOptions["onBusy"]>, string>>;
+const BUSY_CHOICES = [
+  ["read-only", "read it: no message can be sent (--on-busy read-only)"],
+  ["fork", "fork: continue in a session of your own (--on-busy fork)"],
+  ["share", "share: both write, each on its own branch (--on-busy share)"],
+] as const;
 
 /**
  * Opens a session. When another process writes it, the user chooses.
@@ -122,15 +121,15 @@ async function openOrAsk(shell: Shell, word: string, options: OpenOptions): Prom
     return await openSession(ref, options);
   } catch (error) {
     if (!(error instanceof EspalierError && error.code === "busy")) throw error;
-    const choices = Object.values(BUSY_CHOICES);
-    const flags = Object.keys(BUSY_CHOICES).map((name) => `--on-busy ${name}`);
+    const choices = BUSY_CHOICES.map(([, text]) => text);
+    const flags = BUSY_CHOICES.map(([name]) => `--on-busy ${name}`);
     if (!shell.interactive || !shell.dialogs)
       throw new EspalierError("busy", `${error.message} Choose with ${flags.join(", ")}.`, { cause: error });
     shell.complain(error.message);
     const answer = await shell.dialogs.select("Your choice; Enter leaves", choices);
-    const chosen = Object.entries(BUSY_CHOICES).find(([, text]) => text === answer)?.[0];
-    if (chosen === undefined) throw new CommandError("aborted", "Nothing was opened.");
-    return openSession(ref, { ...options, onBusy: chosen as keyof typeof BUSY_CHOICES });
+    const [onBusy] = BUSY_CHOICES.find(([, text]) => text === answer) ?? [];
+    if (onBusy === undefined) throw new CommandError("aborted", "Nothing was opened.");
+    return openSession(ref, { ...options, onBusy });
   }
 }
 
@@ -141,7 +140,7 @@ async function agentOn(
   choices: ChatChoices,
   settings: ResolvedSettings | undefined,
 ): Promise<Pick<Conversation, "agent" | "address">> {
-  const name = choices.model ?? nameOfModel(currentModel(session)) ?? "anthropic";
+  const name = modelName(choices, currentModel(session));
   const access = given({ settings: settings?.values });
   const missing = missingKey(name, access);
   if (missing) throw noKey(missing);
@@ -201,8 +200,25 @@ export const noKey = ({ variable, setting }: NonNullable<ReturnType<typeof missi
     `Chatting needs a key: set ${variable}, or ${setting} in ~/.espalier/settings.json. A model on this machine needs none: \`espalier chat --help\` shows how to name one.`,
   );
 
-/** Name of a model in settings, `provider/id`, by the name in `--model`. */
-function settingsName(name: string): string {
-  const { provider, modelId } = providerNamed(name);
-  return `${provider}/${modelId}`;
+/** Name of the model that answers, as in `--model`; `ofSession` is that of the session as `provider/id`, if it has one. */
+const modelName = ({ model }: ChatChoices, ofSession: string | undefined): string =>
+  model ?? nameOfModel(ofSession) ?? "anthropic";
+
+/** Returns the settings for the model that answers. @throws EspalierError `bad-input` for a name that is no model */
+async function settingsFor(
+  shell: Shell,
+  { model, policy }: ChatChoices,
+  modelOf: () => string | undefined,
+): Promise<ResolvedSettings> {
+  const chosen = model === undefined ? undefined : providerNamed(model);
+  const idOf = () => (chosen ? `${chosen.provider}/${chosen.modelId}` : modelOf());
+  return currentSettings(shell, idOf, given({ policy }));
+}
+
+/** Throws if no conversation can be opened with these choices: before its session is closed. @throws as `openConversation` */
+export async function checkChoices(shell: Shell, choices: ChatChoices, session: Session): Promise<void> {
+  const model = currentModel(session);
+  const { values } = await settingsFor(shell, choices, () => model);
+  const missing = missingKey(modelName(choices, model), { settings: values });
+  if (missing) throw noKey(missing);
 }
