@@ -335,6 +335,36 @@ describe("searching", () => {
     } while (cursor !== undefined && seen.length < 100);
     expect(seen).toEqual(messages.map((_, at) => `m${at}`));
   });
+
+  test("every hit of a named session is reached: behind 200 in one answer, and below a long heading", async () => {
+    const place = machine();
+    const folder = join(place.env["ESPALIER_HOME"]!, "sessions", "birds");
+    mkdirSync(folder, { recursive: true });
+    const messages = Array.from({ length: 230 }, (_, at) =>
+      said(
+        `m${at}`,
+        at === 0 ? null : `m${at - 1}`,
+        at === 0 ? `heron ${"in the reeds ".repeat(30)}` : "heron",
+      ),
+    );
+    const header = { ...HEADER, id: "birds", cwd: `/lake/${"far-away/".repeat(40)}` };
+    writeFileSync(
+      join(folder, "birds.jsonl"),
+      [header, ...messages].map((line) => `${JSON.stringify(line)}\n`).join(""),
+    );
+    const client = await connect(place);
+    const search = async (max_tokens: number, cursor?: string) => {
+      const input = { query: "heron", session: "birds", max_tokens, ...(cursor ? { cursor } : {}) };
+      const { text } = await call(client, "search_sessions", input);
+      const hits = [...text.matchAll(/^ {2}\[(m\d+)\]/gm)].map(([, id]) => id!);
+      return { hits, next: /cursor "(\d+)"/.exec(text)?.[1] };
+    };
+    const first = await search(10_000);
+    const second = await search(10_000, first.next);
+    expect([...first.hits, ...second.hits]).toEqual(messages.map((_, at) => `m${at}`));
+    expect(second.next).toBeUndefined();
+    expect(Number((await search(200)).next)).toBeGreaterThan(0);
+  });
 });
 
 describe("hostile input", () => {

@@ -108,19 +108,19 @@ const search = tool({
     if (session !== undefined) {
       const listed = await sessions.list({ subAgents: true });
       const one = await sessions.read(session, meta, ({ ref }) => listed.find((each) => each.ref === ref));
-      const hits = one ? await sessions.search(query, one, { limit: start + MOST_HITS, signal }) : [];
+      // One more than an answer lists, to see whether more follow.
+      const hits = one ? await sessions.search(query, one, { limit: start + MOST_HITS + 1, signal }) : [];
       const answer = new Answer(max_tokens, undefined, "\n");
       if (!one || hits.length <= start)
         return start > 0
           ? "No more entries match."
           : "This session has no entry with all these words; try fewer or other words.";
-      answer.add(headingOf(one, sessions));
-      const rest = hits.slice(start).map(viewHit);
-      const shown = rest.findIndex((line) => !answer.add(line));
+      const lines = hits.slice(start, start + MOST_HITS).map(viewHit);
+      // In one part, so that even a small answer gets beyond its cursor.
+      lines[0] = `${headingOf(one, sessions)}\n${lines[0]}`;
+      const end = start + answer.addAll(lines);
       const more =
-        shown < 0
-          ? ""
-          : `More entries match: search_sessions with this session and cursor "${start + shown}".`;
+        end < hits.length ? `More entries match: search_sessions with this session and cursor "${end}".` : "";
       return answer.end("Found in this session:", more);
     }
     const listed = await sessions.list();
@@ -140,7 +140,7 @@ const search = tool({
   },
 });
 
-/** Maximum number of hits of one session beyond the cursor. */
+/** Maximum number of hits of one session in an answer. */
 const MOST_HITS = 200;
 
 function headingOf(session: ListedSession, sessions: HostSessions): string {
@@ -178,16 +178,15 @@ const recallTool = sessionTool({
       limit: RECALLED,
       characters: Math.min(900, max_tokens * 2),
     });
-    const shown = found.entries.findIndex((each) => !answer.add(viewEntry(each)));
-    const count = shown < 0 ? found.entries.length : shown;
+    const count = answer.addAll(found.entries.map(viewEntry));
     if (answer.isEmpty)
       return answer.alone(
         skip > 0
           ? "No more entries match."
           : `Nothing that left the context of session ${read.id} has one of these words; search_sessions looks in all sessions and in what is still read.`,
       );
-    const more =
-      shown >= 0 || found.hasMore ? `More entries match: recall with cursor "${skip + count}". ` : "";
+    const hasMore = found.hasMore || count < found.entries.length;
+    const more = hasMore ? `More entries match: recall with cursor "${skip + count}". ` : "";
     return answer.end("Best matches first:", `${more}read_entries reads a whole entry, and those around it.`);
   },
 });
@@ -221,9 +220,8 @@ const read = sessionTool({
       ({ entries, next } = readEntries(read, { ...range, characters }));
     }
     if (entries.length === 0) return answer.alone("No entry in this range has text.");
-    const left = entries.findIndex((each) => !answer.add(viewEntry(each)));
-    const place =
-      left < 0 ? next : { row: entries[left]!.row, offset: 0, to: next?.to ?? entries.at(-1)!.row };
+    const left = entries[answer.addAll(entries.map(viewEntry))];
+    const place = left ? { row: left.row, offset: 0, to: next?.to ?? entries.at(-1)!.row } : next;
     const more = place
       ? `More follows: read_entries with cursor "${place.row}.${place.offset}.${place.to}".`
       : "";
@@ -462,6 +460,12 @@ export class Answer {
     this.#parts.push(size > this.#left ? cutLine(text, Math.floor((this.#left * text.length) / size)) : text);
     this.#left -= size;
     return true;
+  }
+
+  /** Adds texts until one does not fit. Returns the number of added texts. */
+  addAll(texts: readonly string[]): number {
+    const left = texts.findIndex((text) => !this.add(text));
+    return left < 0 ? texts.length : left;
   }
 
   /** Returns the whole answer: the remark on the session, `before`, the texts as quoted data, `after`. */
