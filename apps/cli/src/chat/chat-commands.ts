@@ -31,7 +31,8 @@ interface ChatCommand {
   readsOthers?: boolean;
   /** Sentence for a user who aborted the command. */
   aborted?: string;
-  run(chat: Chat, argument: string): Promise<void> | void;
+  /** Returns what the chat says at the end, if anything. */
+  run(chat: Chat, argument: string): Promise<string | undefined> | string | undefined;
 }
 
 /** Maximum number of lines of a view; a longer view shows its last lines. */
@@ -51,7 +52,7 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
         throw new CommandError("usage", "The only option is --all: /tree [--all].");
       const { session, shell, agent } = chat;
       const options = { all: argument !== "", tokens: agent.contextTokens };
-      chat.say(newest([...viewTree(session, shell, options)]));
+      return newest([...viewTree(session, shell, options)]);
     },
   },
   {
@@ -59,7 +60,7 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     description: "List the branches, newest first, each with its number for /navigate",
     anytime: true,
     readsOthers: true,
-    run: (chat) => chat.say(branchLines(chat).join("\n")),
+    run: branchLines,
   },
   {
     name: "navigate",
@@ -74,10 +75,9 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     name: "context",
     description: "Show what the model reads",
     anytime: true,
-    run: (chat) => {
-      const { session, shell, agent } = chat;
+    run({ session, shell, agent }) {
       const { leafId, context } = session;
-      chat.say(newest([...viewContext(session, leafId, context, shell, { tokens: agent.contextTokens })]));
+      return newest([...viewContext(session, leafId, context, shell, { tokens: agent.contextTokens })]);
     },
   },
   {
@@ -98,17 +98,14 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
   {
     name: "label",
     description: "Label the last entry; without a text, remove its label",
-    async run(chat, text) {
-      const { leafId } = chat.session;
-      if (leafId === null) return chat.say("There is no entry to label yet.");
-      if (!text && chat.session.getLabel(leafId) === undefined)
-        return chat.say("The last entry has no label; /label <text> sets one.");
-      await chat.session.label(leafId, text);
-      chat.say(
-        text
-          ? `Labelled ${plainLine(leafId)}: ${plainLine(text)}`
-          : `The label of ${plainLine(leafId)} was removed.`,
-      );
+    async run({ session }, text) {
+      const { leafId } = session;
+      if (leafId === null) return "There is no entry to label yet.";
+      if (!text && session.getLabel(leafId) === undefined)
+        return "The last entry has no label; /label <text> sets one.";
+      await session.label(leafId, text);
+      const id = plainLine(leafId);
+      return text ? `Labelled ${id}: ${plainLine(text)}` : `The label of ${id} was removed.`;
     },
   },
   {
@@ -116,25 +113,23 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     description: "Hide an entry from the model: /hide <id>",
     candidates: offeredEntries,
     async run(chat, reference) {
-      if (!reference) return chat.say("Name an entry: /hide <id>; /context lists them.");
+      if (!reference) return "Name an entry: /hide <id>; /context lists them.";
       const meant = entryMeant(chat, reference);
       if (meant === undefined) return;
       const id = existing(meant, reference);
       await chat.session.hide(id);
       const tokens = formatCount(chat.agent.contextTokens);
-      chat.say(`${plainLine(id)} is hidden, and the model reads ${tokens} tokens; /undo shows it again.`);
+      return `${plainLine(id)} is hidden, and the model reads ${tokens} tokens; /undo shows it again.`;
     },
   },
   {
     name: "name",
     description: "Name the session; without a text, show its name",
     anytime: true,
-    async run(chat, text) {
-      const { session } = chat;
+    async run({ session }, text) {
       if (text) await session.rename(text);
-      chat.say(
-        session.name ? `The session is called ${plainLine(session.name)}` : "The session has no name yet.",
-      );
+      const { name } = session;
+      return name ? `The session is called ${plainLine(name)}` : "The session has no name yet.";
     },
   },
   {
@@ -161,30 +156,23 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
   {
     name: "redo",
     description: "Redo what /undo undid",
-    async run(chat) {
-      chat.say(`Redone:  ${actName((await chat.session.redo()).act)}.`);
-    },
+    run: async ({ session }) => `Redone:  ${actName((await session.redo()).act)}.`,
   },
   {
     name: "continue",
     description: "Retry the last prompt if it has no answer",
     anytime: true,
-    async run(chat) {
-      if (chat.agent.isRunning) return chat.say(ANSWERING);
-      if ((await chat.agent.continue()) === null && !chat.signal.aborted)
-        chat.say("There is nothing to continue: the last message is an answer.");
+    async run({ agent, signal }) {
+      if (agent.isRunning) return ANSWERING;
+      const isDone = (await agent.continue()) !== null || signal.aborted;
+      return isDone ? undefined : "There is nothing to continue: the last message is an answer.";
     },
   },
-  {
-    name: "help",
-    description: "Show this help",
-    anytime: true,
-    run: (chat) => chat.say(helpText(chat)),
-  },
-  { name: "quit", description: "Leave the chat", anytime: true, run: (chat) => chat.quit() },
+  { name: "help", description: "Show this help", anytime: true, run: helpText },
+  { name: "quit", description: "Leave the chat", anytime: true, run: (chat) => void chat.quit() },
 ];
 
-async function fork(chat: Chat, argument: string): Promise<void> {
+async function fork(chat: Chat, argument: string): Promise<string | undefined> {
   const { session, signal } = chat;
   const words = argument.split(/\s+/).filter((word) => word !== "");
   const summarize = words.includes("--summarize");
@@ -192,7 +180,7 @@ async function fork(chat: Chat, argument: string): Promise<void> {
   if (more.length > 0) throw new CommandError("usage", "Name only one entry: /fork <id> [--summarize].");
   const meant = reference === undefined ? session.leafId : entryMeant(chat, reference);
   if (meant === undefined) return;
-  if (meant === null && reference === undefined) return chat.say("There is nothing to fork yet.");
+  if (meant === null && reference === undefined) return "There is nothing to fork yet.";
   const from = existing(meant, reference ?? "");
   if (summarize) chat.drawing.busy("summarizes the rest of the session", "command");
   // For a named prompt the fork ends before it, so that it can be edited. Without an entry the fork ends at the leaf.
@@ -219,13 +207,11 @@ const ID_WIDTH = 12;
 const WORDS = 60;
 
 /** Lists the branches of a session for people, newest first: number, end, age, label, newest prompt. */
-function branchLines(chat: Chat): string[] {
-  const { session } = chat;
-  const { colours } = chat.shell;
+function branchLines({ session, shell: { colours } }: Chat): string {
   const found = session.branches().reverse();
   const ends = found.map(({ leafId }) => leafId);
   listedBranches.set(session, ends);
-  if (found.length === 0) return ["There is no branch yet; send a message first."];
+  if (found.length === 0) return "There is no branch yet; send a message first.";
   const lines = found.slice(0, BRANCHES).map(({ leafId, lastUserText, timestamp }, at) => {
     const label = session.getLabel(leafId);
     const isHere = leafId === session.leafId;
@@ -241,11 +227,12 @@ function branchLines(chat: Chat): string[] {
   });
   const left = found.length - lines.length;
   if (left > 0) lines.push(`    … ${formatMany(left, "older branch", "older branches")}; /tree draws all`);
-  return [...lines, colours.dim("    /navigate <number> continues there; * marks the current branch.")];
+  lines.push(colours.dim("    /navigate <number> continues there; * marks the current branch."));
+  return lines.join("\n");
 }
 
 /** Moves the leaf, and shows the conversation there. A prompt is opened for editing. */
-async function goTo(chat: Chat, argument: string): Promise<void> {
+async function goTo(chat: Chat, argument: string): Promise<string | undefined> {
   const { session, signal } = chat;
   const [, reference, summarize, focus] = /^(\S+?)(?:\s+(--summarize)\s*(.*))?$/s.exec(argument) ?? [];
   if (reference === undefined)
@@ -253,7 +240,7 @@ async function goTo(chat: Chat, argument: string): Promise<void> {
   const numbered = /^\d+$/.test(reference) ? listedBranches.get(session)?.[Number(reference) - 1] : undefined;
   const entryId = numbered ?? entryMeant(chat, reference);
   if (entryId === undefined) return;
-  if (entryId === session.leafId) return chat.say("The conversation already continues from here.");
+  if (entryId === session.leafId) return "The conversation already continues from here.";
   if (summarize) chat.drawing.busy("summarizes the branch that you leave", "command");
   const options = {
     entryId,
@@ -367,10 +354,10 @@ function readableFolder(folder: string): Dirent[] {
   }
 }
 
-async function compact(chat: Chat, focus: string): Promise<void> {
+async function compact(chat: Chat, focus: string): Promise<string> {
   const failed = (why: string) => {
     const reason = plainLine(providerMessage(why, chat.conversation.address));
-    chat.say(`❌ Compaction failed, history unchanged${why === "" ? "" : `\n   ${reason}`}`);
+    return `❌ Compaction failed, history unchanged${why === "" ? "" : `\n   ${reason}`}`;
   };
   const { agent, drawing, log } = chat;
   drawing.busy("compacts", "command");
@@ -380,36 +367,33 @@ async function compact(chat: Chat, focus: string): Promise<void> {
     const result = await agent.forceCompact(focus || undefined);
     const { success, previousTokens, currentTokens, freedTokens, deletedFiles } = result;
     if (!success) return failed(log.reason);
-    if (freedTokens === 0) return chat.say("Nothing to compact");
-    chat.say(
-      [
-        `✅ Compacted: ${formatChange(previousTokens, currentTokens)} tokens`,
-        `   Freed ${formatCount(freedTokens)} tokens, removed ${deletedFiles.length} offloaded files`,
-      ].join("\n"),
-    );
+    if (freedTokens === 0) return "Nothing to compact";
+    const change = `✅ Compacted: ${formatChange(previousTokens, currentTokens)} tokens`;
+    const freed = `   Freed ${formatCount(freedTokens)} tokens, removed ${deletedFiles.length} offloaded files`;
+    return `${change}\n${freed}`;
   } catch (error) {
     const { code, message } = error as { code?: unknown; message?: unknown };
     if (code === "aborted") throw error;
-    failed(String(message));
+    return failed(String(message));
   } finally {
     drawing.isCompactingByHand = false;
   }
 }
 
-async function chooseModel(chat: Chat, modelId: string): Promise<void> {
+async function chooseModel(chat: Chat, modelId: string): Promise<string> {
   if (modelId) await choose(chat, { model: modelId });
   const name = `The model is ${chat.agent.model.modelId}`;
   const others = Object.keys(anthropicModels).join(", ");
-  chat.say(modelId ? name : `${name}\nKnown ones: ${others}`);
+  return modelId ? name : `${name}\nKnown ones: ${others}`;
 }
 
-async function choosePolicy(chat: Chat, name: string): Promise<void> {
+async function choosePolicy(chat: Chat, name: string): Promise<string> {
   const names = POLICY_NAMES.join(", ");
-  if (!name) return chat.say(`The policy is ${chat.session.policy.name}\nThere are: ${names}`);
+  if (!name) return `The policy is ${chat.session.policy.name}\nThere are: ${names}`;
   const policy = POLICY_NAMES.find((one) => one === name);
   if (!policy) throw new CommandError("usage", `There is no policy ${name}; choose one of ${names}.`);
   await choose(chat, { policy });
-  chat.say(`The policy is ${chat.session.policy.name} until the end of this chat`);
+  return `The policy is ${chat.session.policy.name} until the end of this chat`;
 }
 
 /** Opens the session again with another choice. Throws first, if a key or the settings exclude the choice. */
@@ -467,9 +451,10 @@ export async function runChatCommand(chat: Chat, line: string): Promise<void> {
   if (command?.readsOthers) await chat.session.refresh();
   const waiting = chat.agent.queued;
   try {
-    await (command
-      ? command.run(chat, argument.trim())
-      : chat.session.runCommand(name, argument.trim(), chat.signal));
+    const said = command
+      ? await command.run(chat, argument.trim())
+      : await chat.session.runCommand(name, argument.trim(), chat.signal);
+    if (said) chat.say(said);
   } catch (error) {
     if (!command?.aborted || (error as { code?: unknown }).code !== "aborted") throw error;
     chat.say(command.aborted);
