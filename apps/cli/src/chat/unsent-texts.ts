@@ -56,22 +56,19 @@ export class UnsentFile {
    * the file of this process; the answers are not kept.
    */
   take(session: ChatSession): UnsentTexts {
-    const found = this.#left(session).flatMap((file) => this.#read(file));
+    let left: ReturnType<typeof filesOf> = [];
+    try {
+      left = filesOf(session).filter(({ pid }) => !isRunning(pid));
+    } catch (error) {
+      this.#fail(error);
+    }
+    const found = left.flatMap(({ file }) => this.#read(file));
     const drafts = found.map(({ draft }) => draft).filter((draft) => draft.trim() !== "");
     const draft = drafts.join("\n\n");
     // The answer is shown once, so it is not kept.
     this.keep(session, { draft, answer: "" });
     if (!this.#isBroken) for (const { file } of found) if (file !== this.#file) rmSync(file, { force: true });
     return { draft, answer: found.findLast(({ answer }) => answer !== "")?.answer ?? "" };
-  }
-
-  #left(session: ChatSession): string[] {
-    try {
-      return filesOf(session).flatMap(({ file, pid }) => (isRunning(pid) ? [] : [file]));
-    } catch (error) {
-      this.#fail(error);
-      return [];
-    }
   }
 
   #fail(error: unknown): void {
