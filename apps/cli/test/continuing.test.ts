@@ -181,6 +181,14 @@ test("a session of Codex that continues in Codex is a fork there, and an import 
   };
   expect(await messages(original.file)).toHaveLength(3);
   expect(await messages(again.file)).toEqual(await messages(original.file));
+
+  // In another home the original is missing: the copy is still a fork, and adds nothing to the original.
+  const CODEX_HOME = join(folder, "elsewhere");
+  mkdirSync(join(CODEX_HOME, "sessions"), { recursive: true });
+  const elsewhere = await espalierJson(["continue", id, "--in", "codex"], { env: { ...env, CODEX_HOME } });
+  const alone = (await espalierJson(["import", elsewhere.value.file], { env })).value;
+  expect(alone).toMatchObject({ status: "created", parent: { sessionId: id, kind: "fork" } });
+  expect(await messages(alone.file)).toHaveLength(3);
 });
 
 test("a session of Claude Code that continues in Claude Code keeps the ids of its entries in an import", async () => {

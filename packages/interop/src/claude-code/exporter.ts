@@ -53,7 +53,7 @@ export const claudeCodeTarget: NativeTarget = {
     answer.provider === "anthropic" && anthropicFormat.acceptsThinking(block, answer),
   hasBlock: (block, answer) => anthropicNative.opaque?.(block, { answer, model: MODEL }) !== undefined,
   isOwnContext: (customType) => OWN_CONTEXT.has(customType),
-  sessionId: uuidOf,
+  returningId: uuidOf,
   file: (session) => new ClaudeCodeLines(session),
 };
 

@@ -24,9 +24,8 @@ import {
 } from "../export/native-path.ts";
 import { nativeFor } from "../formats/native.ts";
 import { openaiResponsesNative } from "../formats/openai.ts";
-import { uuidOf } from "../import/entry.ts";
 import { injectedBy, isOpaqueItem } from "./blocks.ts";
-import { FORK, itemText } from "./rollout.ts";
+import { itemText, ORIGIN } from "./rollout.ts";
 
 const AGENT = "codex";
 
@@ -49,7 +48,7 @@ export const codexTarget: NativeTarget = {
   acceptsThinking: (block, { api }) => api === "openai-responses" && block.thinkingSignature === undefined,
   hasBlock: (block, answer) => (answer ? ownItem(block, answer) : ownPart(block)) !== undefined,
   isOwnContext: (customType) => OWN_CONTEXT.test(customType),
-  sessionId: uuidOf,
+  // No `returningId`: lines have no ids, so in their own thread an import would read them as new entries.
   file: (session) => new RolloutLines(session),
 };
 
@@ -291,18 +290,20 @@ function headerOf({ items, header }: NativeSession): Fields {
 }
 
 /**
- * Returns the lineage of the thread. The entries of a copied rollout keep their ids when the file is imported beside it. A
- * session of another origin is no thread that Codex could open, so it is named in a field that only the importer reads.
+ * Returns the lineage of the thread. The entries of a copied rollout keep their ids when the file is imported beside it.
+ * Otherwise the importer reads a field of its own, because `forked_from_id` can only name a thread of Codex.
  */
-function forkOf({ id, header, items }: NativeSession): Fields {
-  const { agent, id: original } = header?.importedFrom ?? {};
-  if (agent === AGENT) return original === id ? {} : { forked_from_id: original };
-  if (!header || header.id === id) return {};
+function forkOf({ header, items }: NativeSession): Fields {
+  if (!header) return {};
+  const { agent, id: original } = header.importedFrom ?? {};
   const until = items
     .map(({ entry }) => entry.timestamp)
     .sort()
     .at(-1);
-  return { [FORK]: { session_id: header.id, until } };
+  return {
+    ...(agent === AGENT ? { forked_from_id: original } : {}),
+    [ORIGIN]: { session_id: header.id, until },
+  };
 }
 
 /** Events for the user interface of Codex, which shows these and not the items. */

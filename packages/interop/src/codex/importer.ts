@@ -35,7 +35,6 @@ import {
 } from "./blocks.ts";
 import { type LogicalLine, logicalLines } from "./logical-lines.ts";
 import {
-  FORK,
   itemText,
   RolloutFile,
   RolloutLibrary,
@@ -103,26 +102,20 @@ function draftOf(file: RolloutFile, library: RolloutLibrary, name: string | unde
 
 /** Returns the parent of a thread: the origin of a fork, or the thread that started a sub-agent. */
 function parentOf(file: RolloutFile, library: RolloutLibrary): ParentLink | undefined {
-  const { meta, forkedFrom, threadId } = file;
+  const { meta, forkedFrom, threadId, origin } = file;
   const root = meta["session_id"];
   const isSubAgent = isRecord(meta["source"]) && "subagent" in meta["source"];
   if (isSubAgent && typeof root === "string" && root !== threadId)
     return { sessionId: root, entryId: null, kind: "subagent" };
-  // A fork begins at the leaf after the last line that was copied.
-  const inherited = (isCopy: (line: LogicalLine) => boolean): ParentLink["entryId"] => {
-    const entries = entriesOf(takeWhile(logicalLines(file, library), isCopy), library);
-    let next = entries.next();
-    while (!next.done) next = entries.next();
-    return next.value;
-  };
-  if (forkedFrom !== undefined)
-    return { sessionId: forkedFrom, entryId: inherited(({ isInherited }) => isInherited), kind: "fork" };
-  const fork = meta[FORK];
-  if (!isRecord(fork)) return undefined;
-  const { session_id: sessionId, until } = fork;
-  if (typeof sessionId !== "string" || typeof until !== "string") return undefined;
-  const entryId = inherited(({ timestamp = "" }) => timestamp <= until);
-  return { sessionId, entryId, kind: "fork" };
+  const sessionId = forkedFrom ?? origin?.sessionId;
+  if (sessionId === undefined) return undefined;
+  const isCopy = ({ isInherited, timestamp = "" }: LogicalLine): boolean =>
+    isInherited || (origin !== undefined && timestamp <= origin.until);
+  // A fork begins at the leaf after the last copied line.
+  const copies = entriesOf(takeWhile(logicalLines(file, library), isCopy), library);
+  let next = copies.next();
+  while (!next.done) next = copies.next();
+  return { sessionId, entryId: next.value, kind: "fork" };
 }
 
 function* takeWhile(

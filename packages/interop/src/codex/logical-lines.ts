@@ -63,6 +63,7 @@ function originalOf(
   if (forkedFrom === undefined) return undefined;
   const original = library.open(forkedFrom);
   if (original && !isForkOf(original, file, library)) return original;
+  if (file.origin) return undefined;
   const message = `The rollout ${shortName(forkedFrom, "?")}, of which this one begins with a copy, is missing: copies keep the time of the copy, and their tokens count once more.`;
   issues.add("missing-base", null, message);
   return undefined;

@@ -45,6 +45,14 @@ export class RolloutFile {
     return thread === this.threadId ? undefined : thread;
   }
 
+  /** The session from which this file was exported; undefined for a file that Codex began. */
+  get origin(): { sessionId: string; until: string } | undefined {
+    const origin = this.meta[ORIGIN];
+    if (!isRecord(origin)) return undefined;
+    const { session_id: sessionId, until } = origin;
+    return typeof sessionId === "string" && typeof until === "string" ? { sessionId, until } : undefined;
+  }
+
   get base(): HistoryBase | undefined {
     const base = this.meta["history_base"];
     if (!isRecord(base) || typeof base["thread_id"] !== "string") return undefined;
@@ -57,11 +65,8 @@ export class RolloutFile {
   }
 }
 
-/**
- * Header field that names the origin of an exported session: `session_id`, and in `until` the latest time of the copied
- * lines. Codex ignores it; its own `forked_from_id` can only name a thread of Codex.
- */
-export const FORK = "espalier_fork";
+/** Header field of an exported file, which Codex ignores: id of the session, and the latest time of the copied lines. */
+export const ORIGIN = "espalier_fork";
 
 const ID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}";
 const NAME = new RegExp(`(${ID})(?:_(${ID}))?$`);

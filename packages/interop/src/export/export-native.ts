@@ -33,8 +33,11 @@ export interface NativeTarget extends Omit<PathRules, "isForeignContext"> {
   agent: NativeAgent;
   /** Returns whether a custom message describes the tools and settings of this agent. */
   isOwnContext(customType: string): boolean;
-  /** Returns the id if the agent accepts it for a session, else one that is made from it. */
-  sessionId(id: string): string;
+  /**
+   * Returns the id of a session that goes back to this agent: its own if the agent accepts it, else one made from it.
+   * Default: it gets a new id too.
+   */
+  returningId?(id: string): string;
   /** Begins a file. */
   file(session: NativeSession): NativeFile;
 }
@@ -58,15 +61,14 @@ const TARGETS: Readonly<Record<NativeAgent, NativeTarget>> = {
 export const nativeAgents = Object.keys(TARGETS) as NativeAgent[];
 
 /**
- * Returns the id of a session in the files of an agent. A session that was imported from this agent keeps its id, if the
- * agent accepts it. Any other session goes on as a fork, which gets an id that is made from the agent and the session's id.
+ * Returns the id that a session keeps when it goes back to the agent from which it was imported; undefined when it becomes a
+ * fork, with a new id.
  */
-export function nativeSessionId(agent: NativeAgent, header: SessionHeader | null | undefined): string {
-  const id = header?.id ?? "";
-  return header?.importedFrom?.agent === agent
-    ? TARGETS[agent].sessionId(id)
-    : uuidFromText(`${agent}/${id}`);
-}
+export const returningId = (
+  agent: NativeAgent,
+  header: SessionHeader | null | undefined,
+): string | undefined =>
+  header?.importedFrom?.agent === agent ? TARGETS[agent].returningId?.(header.id) : undefined;
 
 /** Options of {@link exportNative}. */
 export interface NativeOptions {
@@ -124,7 +126,7 @@ export function* exportNative(
     );
   const { header } = source;
   const ownId = header?.id ?? "";
-  const id = options.sessionId ?? nativeSessionId(agent, header);
+  const id = options.sessionId ?? returningId(agent, header) ?? uuidFromText(`${agent}/${ownId}`);
   if (id !== ownId) issues.add("changed", "id", ownId, "The new session has a new id.");
   const name = sessionName(source.tree);
   const file = target.file({

@@ -10,7 +10,7 @@ import {
   type NativeAgent,
   type NativeOptions,
   type NativeReport,
-  nativeSessionId,
+  returningId,
 } from "../export/export-native.ts";
 import type { ExportableSession } from "../export/source.ts";
 import { type Environment, type LocalAgent, localAgents } from "./local-agents.ts";
@@ -135,14 +135,14 @@ function missingHome(agent: NativeAgent, env: Environment): string | undefined {
   return factsOf(home)?.isDirectory() ? undefined : home;
 }
 
-/** Id of a new session: the usual one, or a random one if the agent has a session with that id. */
+/** Id of a new session: that of a session that goes back, or a random one for a fork, or if the agent has that session. */
 function freeId(agent: NativeAgent, header: SessionHeader | null | undefined, env: Environment): string {
-  const id = nativeSessionId(agent, header);
+  const id = returningId(agent, header);
+  if (id === undefined) return randomUUID();
   const { folders, isSession } = localAgent(agent);
   const isTaken = (path: string): boolean => isSession(path) && basename(path).includes(id);
   // A folder that cannot be read has no sessions for the agent either.
-  const taken = folders(env).some((folder) => findFiles(folder, isTaken).length > 0);
-  return taken ? randomUUID() : id;
+  return folders(env).some((folder) => findFiles(folder, isTaken).length > 0) ? randomUUID() : id;
 }
 
 /**

@@ -279,7 +279,7 @@ export const piTarget: NativeTarget = {
   keepsEntries: true,
   hasBlock: () => true,
   isOwnContext: () => false,
-  sessionId: (id) => (isSessionId(id) ? id : sessionIdFromSource(id)),
+  returningId: (id) => (isSessionId(id) ? id : sessionIdFromSource(id)),
   file: (session) => new PiEntries(session),
 };
 
