@@ -1,5 +1,6 @@
 // Separate from interactive.ts: it is loaded by `mcp` alone.
 import { randomBytes, timingSafeEqual } from "node:crypto";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { isAbsolute, join, resolve, sep } from "node:path";
@@ -200,14 +201,9 @@ export async function serveOverHttp(
       ? handler.fetch(request)
       : new Response("There is nothing at this address.\n", { status: 404 }));
   const server = createAdaptorServer({ fetch, overrideGlobalObjects: false });
-  await new Promise<void>((resolve, reject) => {
-    const fail = (cause: Error) =>
-      reject(new CommandError("usage", `Port ${port} cannot be used; choose another one.`, { cause }));
-    server.once("error", fail);
-    server.listen(port, "127.0.0.1", () => {
-      server.off("error", fail);
-      resolve();
-    });
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening").catch((cause: unknown) => {
+    throw new CommandError("usage", `Port ${port} cannot be used; choose another one.`, { cause });
   });
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`,

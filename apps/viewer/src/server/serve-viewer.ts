@@ -1,4 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { constants, gzipSync } from "node:zlib";
@@ -57,14 +58,9 @@ export async function serveViewer(options: ServeOptions): Promise<ViewerServer> 
   const open = new OpenSessions(sessions);
   const app = viewerApp(token, open, await servedPage(page, write), options);
   const server = createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false });
-  await new Promise<void>((resolve, reject) => {
-    const fail = (cause: Error) =>
-      reject(new ViewerError("port", `Port ${port} cannot be used; choose another one.`, { cause }));
-    server.once("error", fail);
-    server.listen(port, "127.0.0.1", () => {
-      server.off("error", fail);
-      resolve();
-    });
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening").catch((cause: unknown) => {
+    throw new ViewerError("port", `Port ${port} cannot be used; choose another one.`, { cause });
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/${token}/`;
   return {
