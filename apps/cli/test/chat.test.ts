@@ -734,6 +734,11 @@ test.skipIf(!hasTmux)(
     await second.shows(
       /› \/name Mine\nThis session is read-only here; \/fork creates a session of your own\./,
     );
+    // The choice holds when the session is opened again.
+    second.tmux.type("/policy pressure");
+    await second.shows("The policy is pressure until the end of this chat");
+    second.tmux.type("/label Mine");
+    await second.shows(/› \/label Mine\nThis session is read-only here/);
     // It also draws what the first terminal has written since.
     tmux.type("The newest prompt, in short?");
     await shows(/The newest prompt, in short\?\s+Ebb/, { idle: true });

@@ -129,6 +129,8 @@ async function openOrAsk(shell: Shell, word: string, options: OpenOptions): Prom
     const answer = await shell.dialogs.select("Your choice; Enter leaves", choices);
     const [onBusy] = BUSY_CHOICES.find(([, text]) => text === answer) ?? [];
     if (onBusy === undefined) throw new CommandError("aborted", "Nothing was opened.");
+    // The chat opens the session again for another model or policy.
+    shell.globals.onBusy = onBusy;
     return openSession(ref, { ...options, onBusy });
   }
 }
