@@ -13,13 +13,14 @@ import {
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { answer, user } from "./claude-code-lines.ts";
-import { message, Rollout, rolloutName } from "./codex-lines.ts";
+import { message, OTHER, Rollout, rolloutName, THREAD } from "./codex-lines.ts";
 import {
   importAll,
   opened,
   scratchFolder,
   scratchStore,
   writeLines,
+  writeRollout,
   writeSession,
 } from "./import-scratch.ts";
 
@@ -129,6 +130,17 @@ test("a line longer than a string can be is reported by its number, and keeps it
   expect(session.context.messages).toHaveLength(3);
   await session.close();
 }, 120_000);
+
+test("rollouts of Codex that continue and copy each other in a circle are imported", async () => {
+  const folder = scratchFolder();
+  const base = { thread_id: OTHER, end_byte_offset: 100_000 };
+  writeRollout(new Rollout().meta({ history_base: base }).items(message("user", "a")).lines, folder);
+  const copy = new Rollout().meta({ id: OTHER, forked_from_id: THREAD }).items(message("user", "b"));
+  writeRollout(copy.lines, folder, OTHER);
+  const reports = await importAll(folder, scratchStore());
+  expect(reports.map(({ status }) => status)).toEqual(["created", "created"]);
+  for (const { issues } of reports) expect(issues.map(({ kind }) => kind)).toContain("missing-base");
+});
 
 describe("a path that is not a regular file", () => {
   test("is reported by its type, alone and in a folder, without waiting", async () => {

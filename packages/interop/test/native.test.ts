@@ -28,9 +28,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { brokenHistory } from "./broken-history.ts";
 import { answer as answered, user } from "./claude-code-lines.ts";
-import { message, prompt, Rollout, reasoning } from "./codex-lines.ts";
+import { message, OTHER, prompt, Rollout, reasoning, THREAD } from "./codex-lines.ts";
 import { PNG } from "./format-histories.ts";
-import { imported, writeRollout, writeSession } from "./import-scratch.ts";
+import { imported, scratchFolder, writeRollout, writeSession } from "./import-scratch.ts";
 import { claudeCodeShape, codexShape } from "./native-lines.ts";
 
 const CORPUS = join(import.meta.dirname, "../../../../shared/corpus");
@@ -553,6 +553,23 @@ describe("a path", () => {
     const other = written(session, "claude-code");
     expect(JSON.stringify(other.lines)).not.toMatch(/HIDDEN|SHOWN|BLOB/);
     expect(other.report.issues).toContainEqual(dropped[0]);
+  });
+
+  test("of Codex sends the last answer's encrypted reasoning to the provider of its thread, and not to that of a fork", async () => {
+    const folder = scratchFolder();
+    const source = new Rollout({ ordinal: 0 })
+      .meta()
+      .items(prompt("one"), reasoning("", "SECRET"), message("assistant", "ONE"));
+    writeRollout(source.lines, folder);
+    const fork = new Rollout({ ordinal: 4, hour: 21 })
+      .meta({ id: OTHER, model_provider: "other", forked_from_id: THREAD, history_base: source.base() })
+      .items(prompt("two"), message("assistant", "TWO"));
+    const { session } = await imported(writeRollout(fork.lines, folder, OTHER));
+    expect(session.getBranch().map((entry) => (entry as { details?: object }).details)).toContainEqual({
+      provider: "openai",
+      encryptedReasoning: [{ id: "rs_", encrypted_content: "SECRET" }],
+    });
+    expect(JSON.stringify(written(session, "codex").lines)).not.toContain("SECRET");
   });
 
   test("keeps the other details of an answer with encrypted reasoning in a file of Pi", async () => {

@@ -24,7 +24,8 @@ import {
 } from "../export/native-path.ts";
 import { nativeFor } from "../formats/native.ts";
 import { openaiResponsesNative } from "../formats/openai.ts";
-import { injectedBy, isOpaqueItem } from "./blocks.ts";
+import { isOpaqueItem } from "./compaction.ts";
+import { injectedBy } from "./items.ts";
 import { itemText, ORIGIN } from "./rollout.ts";
 
 const AGENT = "codex";
@@ -63,7 +64,8 @@ class RolloutLines implements NativeFile {
   readonly #meta: Fields;
   /** Ids of calls of custom tools: their results have another item type. */
   readonly #custom = new Set<string>();
-  #total: TokenCount = NO_TOKENS;
+  /** Tokens of all calls so far. */
+  readonly #total: Record<string, number> = {};
   /** Written items of the API for each item of the path. A compaction repeats those that it keeps. */
   readonly #written = new Map<PathItem, Fields[]>();
 
@@ -106,11 +108,8 @@ class RolloutLines implements NativeFile {
       issues.add("changed", "model", entry.id, DIFFERENCES.provider);
     const payloads = this.#items(item);
     this.#written.set(item, payloads);
-    for (const payload of payloads) {
-      yield* eventsBefore(payload, timestamp);
-      yield line(timestamp, "response_item", payload);
-      if (isTyped(item)) yield line(timestamp, "event_msg", userEvent(payload));
-    }
+    const isTyped = message.role === "user" || message.role === "bashExecution";
+    for (const payload of payloads) yield* itemLines(payload, timestamp, isTyped);
     if (message.role === "assistant" && message.usage) yield this.#tokens(message.usage, timestamp);
   }
 
@@ -151,7 +150,7 @@ class RolloutLines implements NativeFile {
       else if (block.type === "thinking")
         this.#session.issues.add("dropped", "reasoning", entry.id, DIFFERENCES.otherReasoning);
       else if (block.type === "toolCall") items.push(this.#call(block, answer));
-      else items.push(saidItem("assistant", [block], answer));
+      else items.push(answerItem(block, answer));
     }
     return items;
   }
@@ -243,13 +242,24 @@ class RolloutLines implements NativeFile {
     yield line(timestamp, "event_msg", { type: "context_compacted" });
   }
 
+  /** Line with the tokens of a call. `input_tokens` includes those of the cache. */
   #tokens(usage: Usage, timestamp: string): object {
-    const last = tokenCount(usage);
-    const sum = (key: keyof TokenCount): number => this.#total[key] + last[key];
-    this.#total = Object.fromEntries(
-      Object.keys(last).map((key) => [key, sum(key as keyof TokenCount)]),
-    ) as unknown as TokenCount;
-    const info = { total_token_usage: this.#total, last_token_usage: last, model_context_window: null };
+    const { input = 0, output = 0, cacheRead = 0, cacheWrite = 0 } = usage;
+    const all = input + cacheRead + cacheWrite;
+    const last = {
+      input_tokens: all,
+      cached_input_tokens: cacheRead,
+      cache_write_input_tokens: cacheWrite,
+      output_tokens: output,
+      reasoning_output_tokens: 0,
+      total_tokens: usage.totalTokens ?? all + output,
+    };
+    for (const [key, count] of Object.entries(last)) this.#total[key] = (this.#total[key] ?? 0) + count;
+    const info = {
+      total_token_usage: { ...this.#total },
+      last_token_usage: last,
+      model_context_window: null,
+    };
     return line(timestamp, "event_msg", { type: "token_count", info, rate_limits: null });
   }
 }
@@ -306,29 +316,18 @@ function forkOf({ header, items }: NativeSession): Fields {
   };
 }
 
-/** Events for the user interface of Codex, which shows these and not the items. */
-function* eventsBefore({ type, role, content, summary }: Fields, timestamp: string): Generator<object, void> {
+/** Lines of an item, with events for the user interface of Codex, which shows these and not the item. */
+function* itemLines(item: Fields, timestamp: string, isTyped: boolean): Generator<object, void> {
+  const event = (type: string, fields: Fields) => line(timestamp, "event_msg", { type, ...fields });
+  const { type, role, summary } = item;
+  const message = itemText(item);
   if (type === "reasoning" && Array.isArray(summary))
-    for (const { text } of summary) yield line(timestamp, "event_msg", { type: "agent_reasoning", text });
+    for (const { text } of summary) yield event("agent_reasoning", { text });
   if (type === "message" && role === "assistant")
-    yield line(timestamp, "event_msg", {
-      type: "agent_message",
-      message: itemText({ content }),
-      phase: null,
-      memory_citation: null,
-    });
+    yield event("agent_message", { message, phase: null, memory_citation: null });
+  yield line(timestamp, "response_item", item);
+  if (isTyped) yield event("user_message", { message, images: [], local_images: [], text_elements: [] });
 }
-
-const isTyped = ({ message }: PathItem): boolean =>
-  message?.role === "user" || message?.role === "bashExecution";
-
-const userEvent = (item: Fields): Fields => ({
-  type: "user_message",
-  message: itemText(item),
-  images: [],
-  local_images: [],
-  text_elements: [],
-});
 
 function reasoning(text: string, secret: Fields | undefined): Fields {
   return {
@@ -340,12 +339,16 @@ function reasoning(text: string, secret: Fields | undefined): Fields {
   };
 }
 
-function saidItem(role: string, content: unknown, answer?: AssistantMessage): Fields {
-  const blocks = contentBlocks({ content });
-  const [only] = blocks;
-  const opaque = blocks.length === 1 && only && answer ? ownItem(only, answer) : undefined;
-  if (opaque && only?.type !== "text") return { ...opaque };
-  return { type: "message", role, content: blocks.map((block) => part(role, block)) };
+const saidItem = (role: string, content: unknown): Fields => ({
+  type: "message",
+  role,
+  content: contentBlocks({ content }).map((block) => part(role, block)),
+});
+
+/** Item of a block of an answer: a message for a text, and for a block of another API. */
+function answerItem(block: ContentBlock, answer: AssistantMessage): Fields {
+  const own = block.type === "text" ? undefined : ownItem(block, answer);
+  return own ? { ...own } : saidItem("assistant", [block]);
 }
 
 /** The item that a block of an answer is; undefined for a block of another API. */
@@ -375,21 +378,4 @@ function part(role: string, block: ContentBlock): Fields {
   if (image?.type === "image")
     return { type: "input_image", image_url: `data:${image.mediaType};base64,${image.data}` };
   return { type, text: image?.type === "text" ? image.text : leftOutText(block) };
-}
-
-/** Tokens of a call. `input_tokens` includes those of the cache. */
-type TokenCount = ReturnType<typeof tokenCount>;
-
-const NO_TOKENS = tokenCount({ input: 0, output: 0, cacheRead: 0, cacheWrite: 0 });
-
-function tokenCount({ input = 0, output = 0, cacheRead = 0, cacheWrite = 0, totalTokens }: Usage) {
-  const sum = input + cacheRead + cacheWrite;
-  return {
-    input_tokens: sum,
-    cached_input_tokens: cacheRead,
-    cache_write_input_tokens: cacheWrite,
-    output_tokens: output,
-    reasoning_output_tokens: 0,
-    total_tokens: totalTokens ?? sum + output,
-  };
 }

@@ -4,6 +4,60 @@ import { ScratchSpace } from "../scratch/space.ts";
 
 type Fields = Record<string, unknown>;
 
+/** A line of a rollout, in the same form for all versions. */
+export interface RolloutLine {
+  type: string;
+  payload: Fields;
+  timestamp: string | undefined;
+  /** Position in the history of the thread; old files have none. */
+  ordinal: number | undefined;
+  metadata: Fields;
+}
+
+/** Types of items that the first versions wrote without an envelope. */
+const BARE_ITEMS = new Set(
+  `message reasoning function_call function_call_output custom_tool_call custom_tool_call_output local_shell_call
+  web_search_call`.split(/\s+/),
+);
+
+/** Reads a parsed line; undefined when it is not a line of a rollout. */
+export function readRolloutLine(value: unknown): RolloutLine | undefined {
+  if (!isRecord(value)) return undefined;
+  const { type, payload, ordinal, metadata, role, id, record_type: recordType } = value;
+  const timestamp = typeof value["timestamp"] === "string" ? value["timestamp"] : undefined;
+  if (typeof type === "string" && isRecord(payload))
+    return {
+      type,
+      payload,
+      timestamp,
+      ordinal: typeof ordinal === "number" ? ordinal : undefined,
+      metadata: isRecord(metadata) ? metadata : {},
+    };
+  const bare = { payload: value, timestamp, ordinal: undefined, metadata: {} };
+  if (typeof type === "string" && BARE_ITEMS.has(type) && (type !== "message" || typeof role === "string"))
+    return { type: "response_item", ...bare };
+  if (type === undefined && typeof id === "string" && timestamp !== undefined)
+    return { type: "session_meta", ...bare };
+  return typeof recordType === "string" ? { type: `record.${recordType}`, ...bare } : undefined;
+}
+
+/** Returns the kind of a line: its type, and the type of its payload. */
+export const kindOfRollout = ({ type, payload }: RolloutLine): string =>
+  typeof payload["type"] === "string" ? `${type}/${payload["type"]}` : type;
+
+/** Returns the texts of an item's content, joined by newlines; empty when there are none. */
+export function itemText({ content }: Fields): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return "";
+  return content
+    .flatMap((part) => (isRecord(part) && typeof part["text"] === "string" ? [part["text"]] : []))
+    .join("\n");
+}
+
+/** Returns a text that is not empty; undefined for any other value. */
+export const textOf = (value: unknown): string | undefined =>
+  typeof value === "string" && value !== "" ? value : undefined;
+
 /** Beginning of another rollout that this rollout continues. */
 export interface HistoryBase {
   /** Id of the other file. */
@@ -15,54 +69,21 @@ export interface HistoryBase {
 }
 
 /** A rollout and its header. */
-export class RolloutFile {
-  readonly source: SourceFile;
+export interface RolloutFile {
+  source: SourceFile;
   /** Payload of the first header; empty when there is none. */
-  readonly meta: Fields;
-  readonly timestamp: string | undefined;
-
-  constructor(source: SourceFile) {
-    this.source = source;
-    const lines = beginningOf(source);
-    const header = lines.find(({ type }) => type === "session_meta");
-    this.meta = header?.payload ?? {};
-    this.timestamp = textOf(this.meta["timestamp"]) ?? lines.find(({ timestamp }) => timestamp)?.timestamp;
-  }
-
+  meta: Fields;
+  /** Time of the header, or else of the first line that has one. */
+  timestamp: string | undefined;
   /** Id of the thread, which several files may share. */
-  get threadId(): string {
-    return textOf(this.meta["id"]) ?? idsInName(this.source.path).thread ?? sourceName(this.source.path);
-  }
-
+  threadId: string;
   /** Id of this file, by which other files name it. */
-  get segment(): string {
-    return idsInName(this.source.path).segment ?? this.threadId;
-  }
-
+  segment: string;
   /** Id of the thread from which this one was forked; undefined for no fork. */
-  get forkedFrom(): string | undefined {
-    const thread = textOf(this.meta["forked_from_id"]);
-    return thread === this.threadId ? undefined : thread;
-  }
-
+  forkedFrom: string | undefined;
+  base: HistoryBase | undefined;
   /** The session from which this file was exported; undefined for a file that Codex began. */
-  get origin(): { sessionId: string; until: string } | undefined {
-    const origin = this.meta[ORIGIN];
-    if (!isRecord(origin)) return undefined;
-    const { session_id: sessionId, until } = origin;
-    return typeof sessionId === "string" && typeof until === "string" ? { sessionId, until } : undefined;
-  }
-
-  get base(): HistoryBase | undefined {
-    const base = this.meta["history_base"];
-    if (!isRecord(base) || typeof base["thread_id"] !== "string") return undefined;
-    const { end_byte_offset: offset, end_ordinal_exclusive: ordinal } = base;
-    return {
-      segment: base["thread_id"],
-      endOffset: typeof offset === "number" ? offset : 0,
-      endOrdinal: typeof ordinal === "number" ? ordinal : undefined,
-    };
-  }
+  origin: { sessionId: string; until: string } | undefined;
 }
 
 /** Header field of an exported file, which Codex ignores: id of the session, and the latest time of the copied lines. */
@@ -79,19 +100,45 @@ function idsInName(path: string): { thread?: string; segment?: string } {
   return thread === undefined ? {} : { thread, segment: segment ?? thread };
 }
 
-/** Returns a text that is not empty; undefined for any other value. */
-export const textOf = (value: unknown): string | undefined =>
-  typeof value === "string" && value !== "" ? value : undefined;
-
-/** Returns the first lines of a rollout, up to its header; at most 50. */
-function beginningOf({ view }: SourceFile): RolloutLine[] {
-  const lines: RolloutLine[] = [];
-  for (const { value } of firstLines(view)) {
+/** Reads the header of a rollout, among its first 50 lines. */
+export function openRollout(source: SourceFile): RolloutFile {
+  let firstTime: string | undefined;
+  let meta: Fields = {};
+  for (const { value } of firstLines(source.view)) {
     const line = readRolloutLine(value);
-    if (line) lines.push(line);
-    if (line?.type === "session_meta") break;
+    firstTime ??= textOf(line?.timestamp);
+    if (line?.type !== "session_meta") continue;
+    meta = line.payload;
+    break;
   }
-  return lines;
+  const { thread, segment } = idsInName(source.path);
+  const threadId = textOf(meta["id"]) ?? thread ?? sourceName(source.path);
+  const forkedFrom = textOf(meta["forked_from_id"]);
+  return {
+    source,
+    meta,
+    timestamp: textOf(meta["timestamp"]) ?? firstTime,
+    threadId,
+    segment: segment ?? threadId,
+    forkedFrom: forkedFrom === threadId ? undefined : forkedFrom,
+    base: readBase(meta["history_base"]),
+    origin: readOrigin(meta[ORIGIN]),
+  };
+}
+
+function readBase(base: unknown): HistoryBase | undefined {
+  if (!isRecord(base) || typeof base["thread_id"] !== "string") return undefined;
+  const { thread_id: segment, end_byte_offset: offset, end_ordinal_exclusive: ordinal } = base;
+  return {
+    segment,
+    endOffset: typeof offset === "number" ? offset : 0,
+    endOrdinal: typeof ordinal === "number" ? ordinal : undefined,
+  };
+}
+
+function readOrigin(origin: unknown): RolloutFile["origin"] {
+  const { session_id: sessionId, until } = isRecord(origin) ? origin : {};
+  return typeof sessionId === "string" && typeof until === "string" ? { sessionId, until } : undefined;
 }
 
 /** File in which Codex stores the names of its threads. */
@@ -99,12 +146,13 @@ export const THREAD_INDEX = "session_index.jsonl";
 
 /** Other rollouts, found by the ids in lines. */
 export class RolloutLibrary {
-  readonly #siblings: SiblingFiles;
   /** Scratch space for the turns of threads. */
   readonly scratch: ScratchSpace;
-  #paths: Map<string, string> | undefined;
+  readonly #siblings: SiblingFiles;
   /** Names of threads, which are in no rollout. */
   #names: Map<string, string> | undefined;
+  /** Paths by the id of the segment. */
+  #paths: Map<string, string> | undefined;
 
   constructor(siblings: SiblingFiles) {
     this.#siblings = siblings;
@@ -116,7 +164,16 @@ export class RolloutLibrary {
     this.#paths ??= pathsById(this.#siblings.files);
     const path = this.#paths.get(segment);
     const source = path === undefined ? undefined : this.#siblings.open(path);
-    return source && new RolloutFile(source);
+    return source && openRollout(source);
+  }
+
+  /** Opens the other files of the thread of a file. */
+  othersOf({ threadId, source }: RolloutFile): RolloutFile[] {
+    return this.#siblings.files.flatMap((path) => {
+      const isOther = path !== source.path && idsInName(path).thread === threadId;
+      const other = isOther ? this.#siblings.open(path) : undefined;
+      return other ? [openRollout(other)] : [];
+    });
   }
 
   /** Returns the newest name of a thread; undefined when it has none. */
@@ -137,14 +194,6 @@ export class RolloutLibrary {
     }
     return names;
   }
-
-  othersOf({ threadId, source }: RolloutFile): RolloutFile[] {
-    return this.#siblings.files.flatMap((path): RolloutFile[] => {
-      const other =
-        path !== source.path && idsInName(path).thread === threadId ? this.#siblings.open(path) : undefined;
-      return other ? [new RolloutFile(other)] : [];
-    });
-  }
 }
 
 /** Returns paths by id. A compressed copy counts only when there is no other file. */
@@ -156,62 +205,4 @@ function pathsById(files: readonly string[]): Map<string, string> {
     if (segment !== undefined && (known === undefined || known.endsWith(".zst"))) paths.set(segment, path);
   }
   return paths;
-}
-
-/** A line of a rollout, in the same form for all versions. */
-export interface RolloutLine {
-  type: string;
-  payload: Fields;
-  timestamp: string | undefined;
-  /** Position in the history of the thread; old files have none. */
-  ordinal: number | undefined;
-  metadata: Fields;
-}
-
-/** Types of items that the first versions wrote without an envelope. */
-const BARE_ITEMS = new Set(
-  `message reasoning function_call function_call_output custom_tool_call custom_tool_call_output local_shell_call
-  web_search_call`.split(/\s+/),
-);
-
-/** Reads a parsed line; undefined when it is not a line of a rollout. */
-export function readRolloutLine(value: unknown): RolloutLine | undefined {
-  if (!isRecord(value)) return undefined;
-  const { type, payload, timestamp, ordinal, metadata } = value;
-  const time = typeof timestamp === "string" ? timestamp : undefined;
-  if (typeof type === "string" && isRecord(payload)) {
-    return {
-      type,
-      payload,
-      timestamp: time,
-      ordinal: typeof ordinal === "number" ? ordinal : undefined,
-      metadata: isRecord(metadata) ? metadata : {},
-    };
-  }
-  const bare = { timestamp: time, ordinal: undefined, metadata: {} };
-  if (
-    typeof type === "string" &&
-    BARE_ITEMS.has(type) &&
-    (type !== "message" || typeof value["role"] === "string")
-  )
-    return { type: "response_item", payload: value, ...bare };
-  if (type === undefined && typeof value["id"] === "string" && time !== undefined)
-    return { type: "session_meta", payload: value, ...bare };
-  if (typeof value["record_type"] === "string")
-    return { type: `record.${value["record_type"]}`, payload: value, ...bare };
-  return undefined;
-}
-
-/** Returns the kind of a line: its type, and the type of its payload. */
-export function kindOfRollout({ type, payload }: RolloutLine): string {
-  return typeof payload["type"] === "string" ? `${type}/${payload["type"]}` : type;
-}
-
-/** Returns the texts of an item's content, joined by newlines; empty when there are none. */
-export function itemText({ content }: Fields): string {
-  if (typeof content === "string") return content;
-  if (!Array.isArray(content)) return "";
-  return content
-    .flatMap((part) => (isRecord(part) && typeof part["text"] === "string" ? [part["text"]] : []))
-    .join("\n");
 }
