@@ -63,6 +63,12 @@ test("the copy and its report are readable only by their owner, and overwrite no
     code: "exists",
   });
   await expect(repairSession(FileLog.open(file, "read"), file)).rejects.toMatchObject({ code: "exists" });
+
+  const another = `${file}.another`;
+  writeFileSync(`${another}.repair.json`, "mine");
+  await expect(repairSession(FileLog.open(file, "read"), another)).rejects.toMatchObject({ code: "exists" });
+  expect(existsSync(another)).toBe(false);
+  expect(readFileSync(`${another}.repair.json`, "utf8")).toBe("mine");
 });
 
 test("a torn last line is reported by position and digest, and is not in the copy", async () => {

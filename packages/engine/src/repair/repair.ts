@@ -1,3 +1,4 @@
+import { rmSync } from "node:fs";
 import { resolve } from "node:path";
 import { bytesView, EspalierError, formatLine } from "@espalier/jsonl-stream";
 import { createWhole, digestOf } from "@espalier/jsonl-stream/node";
@@ -56,7 +57,7 @@ export interface RepairReport {
 /**
  * Writes a repaired copy of a session, and a report in `<out>.repair.json` next to it; the original is only read. The
  * copy has the same leaf and the same context as the original. It has every readable entry under its own id, unless an
- * earlier entry has that id. Lines of undamaged entries are copied byte for byte.
+ * earlier entry has that id. Lines of undamaged entries are copied byte for byte. Without a report there is no copy.
  *
  * @throws EspalierError `exists`; `version` for a format newer than this program writes; `not-a-session`
  */
@@ -88,7 +89,13 @@ export async function repairSession(log: SessionLog, out: string): Promise<Repai
     changes: changesOf(plan),
     lost: lostBytes(plan),
   };
-  createWhole(report.report, [new TextEncoder().encode(`${JSON.stringify(report, null, 2)}\n`)]);
+  try {
+    createWhole(report.report, [new TextEncoder().encode(`${JSON.stringify(report, null, 2)}\n`)]);
+  } catch (error) {
+    // A second try would refuse to replace the copy.
+    rmSync(file);
+    throw error;
+  }
   return report;
 }
 
