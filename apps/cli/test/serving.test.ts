@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
@@ -68,6 +69,17 @@ test("serve takes the beginning of an id", async () => {
     code: 1,
     stderr: expect.stringContaining("quay"),
   });
+});
+
+test("serve and mcp report a port that another program uses", async () => {
+  const other = createServer().listen(0, "127.0.0.1");
+  await once(other, "listening");
+  const { port } = other.address() as AddressInfo;
+  const stderr = `Port ${port} cannot be used; choose another one.\n`;
+  expect(await espalier(["serve", "--port", `${port}`])).toMatchObject({ code: 1, stderr });
+  const mcp = await espalier(["mcp", "--http", "--no-import", "--port", `${port}`]);
+  expect(mcp).toMatchObject({ code: 2, stderr });
+  other.close();
 });
 
 test("serve reports a bad place or port", async () => {
