@@ -1,28 +1,23 @@
 // Separate from program.ts: each group of commands has a file.
-import { spawn } from "node:child_process";
+import { type ExecException, exec } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { basename, join } from "node:path";
-import { text as textOf } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import {
   missingKey,
   openSession,
   POLICY_NAMES,
   type PolicyName,
   providerNamed,
-  type ResolvedSettings,
   type Session,
 } from "@espalier/engine";
 // Only types: the evaluation is loaded when it is used.
 import type {
-  Category,
   Column,
-  DetailedRow,
   EvaluatedSession,
   EvaluateOptions,
   JudgedSession,
-  JudgeForecast,
-  JudgeOptions,
   Report,
   Row,
 } from "@espalier/engine/eval";
@@ -42,6 +37,8 @@ import { viewTable } from "../table.ts";
 import { plainLine } from "../text.ts";
 import { writeExport } from "../write-export.ts";
 
+type Evaluation = typeof import("@espalier/engine/eval");
+
 const parseTokens = numberParser(isWhole, "a whole number of tokens, for example 6000");
 const parseSeed = numberParser((seed) => isWhole(seed, 0, 2 ** 32 - 1), "a whole number, for example 7");
 const parseDollars = numberParser(
@@ -50,6 +47,7 @@ const parseDollars = numberParser(
 );
 
 interface Limit {
+  kind: "floor" | "ceiling";
   column: string;
   figure: number;
 }
@@ -68,12 +66,12 @@ const OPTIONS = [
   [
     "--floor <column=figure>",
     "exit 1 if the column's mean is below the figure, for example found=0.8; repeatable",
-    collectLimits,
+    collectLimits("floor"),
   ],
   [
     "--ceiling <column=figure>",
     "exit 1 if the column's mean is above the figure, for example dump=0.2; repeatable",
-    collectLimits,
+    collectLimits("ceiling"),
   ],
   ["--html <file>", "write the report as a page with charts"],
   ["--judge <model>", "a model that also judges the summaries: anthropic:MODEL, openai:MODEL"],
@@ -103,15 +101,15 @@ docs/guides/evaluate-a-compaction.md explains the columns and their limits.`,
     "espalier eval session.jsonl --policy token-budget --judge anthropic:claude-sonnet-5-5 --max-cost 2",
   ],
   async run({ shell, options }, refs) {
-    const { CATEGORIES, COLUMNS, evaluate, reportPage } = await import("@espalier/engine/eval");
-    const limits = [
-      ...(options.floor ?? []).map((limit) => ({ ...limit, isFloor: true })),
-      ...(options.ceiling ?? []).map((limit) => ({ ...limit, isFloor: false })),
-    ].map((limit) => ({ ...limit, column: knownColumn(limit.column, COLUMNS) }));
-    const sessions = refs.length === 0 ? await ownSessions() : await sessionsNamed(shell, refs);
+    const evaluation = await import("@espalier/engine/eval");
+    const limits = [...(options.floor ?? []), ...(options.ceiling ?? [])].map((limit) => ({
+      ...limit,
+      column: knownColumn(limit.column, evaluation.COLUMNS),
+    }));
+    const sessions = await sessionsOf(shell, refs);
     const { policy = POLICY_NAMES, summarizerCommand: line, keepRecent, html } = options;
     const named = await namedSummarizer(shell);
-    const judge = await judgeOf(options, await currentSettings(shell));
+    const judge = await judgeOf(shell, options);
     const plan: EvaluateOptions = {
       policies: POLICY_NAMES.filter((name) => policy.includes(name)),
       summarizers: [...(named ? [named] : []), ...(line === undefined ? [] : [commandSummarizer(line)])],
@@ -119,18 +117,16 @@ docs/guides/evaluate-a-compaction.md explains the columns and their limits.`,
     };
     await tellCost(shell, options, sessions, plan, named);
     const report = await interruptible(shell, "The evaluation", ({ signal }, tell) =>
-      evaluate(sessions, { ...plan, signal, onProgress: (_done, _total, what) => tell(what) }),
+      evaluation.evaluate(sessions, { ...plan, signal, onProgress: (_done, _total, what) => tell(what) }),
     );
-    const page = html === undefined ? undefined : writeExport(html, onePiece(reportPage(report))).file;
+    const page =
+      html === undefined ? undefined : writeExport(html, onePiece(evaluation.reportPage(report))).file;
     const failures = report.mean.flatMap((row) => [
       ...new Set(limits.flatMap((limit) => failureOf(row, limit) ?? [])),
     ]);
     if (failures.length > 0 || report.mean.length === 0) shell.exitCode = 1;
-    const names = { columns: COLUMNS, categories: CATEGORIES };
-    return {
-      value: { ...report, failures, html: page },
-      lines: viewReport(report, failures, page, names, shell),
-    };
+    const value = { ...report, failures, html: page };
+    return { value, lines: viewReport(value, evaluation, shell) };
   },
 });
 
@@ -153,11 +149,9 @@ async function namedSummarizer(shell: Shell): Promise<Summarizer | undefined> {
 }
 
 /** Returns the judge of `--judge`; undefined without the option. @throws CommandError `no-key` */
-async function judgeOf(
-  { judge: name, maxCost, seed }: EvalOptions,
-  { values: settings }: ResolvedSettings,
-): Promise<JudgeOptions | undefined> {
+async function judgeOf(shell: Shell, { judge: name, maxCost, seed }: EvalOptions) {
   if (name === undefined) return undefined;
+  const { values: settings } = await currentSettings(shell);
   const missing = missingKey(name, { settings });
   if (missing) throw new CommandError("no-key", `The judge ${name} needs a key: set ${missing.variable}.`);
   const provider = providerNamed(name, { settings });
@@ -182,19 +176,18 @@ async function tellCost(
   const { forecastJudgement, forecastSummaries } = await import("@espalier/engine/eval");
   const { prices } = (await currentSettings(shell)).values;
   const summaries = (1 + summarizers.length) * (1 + policies.length);
-  const forecasts: { who: string; model: Summarizer["model"]; of: JudgeForecast[] }[] = [];
-  if (named)
-    forecasts.push({
-      who: `the summarizer ${named.name}`,
+  const forecasts = [
+    named && {
+      who: `summarizer ${named.name}`,
       model: named.model,
       of: sessions.map(({ messages }) => forecastSummaries(messages, policies.length, keepTokens)),
-    });
-  if (judge)
-    forecasts.push({
-      who: `the judge ${judgeName}`,
+    },
+    judge && {
+      who: `judge ${judgeName}`,
       model: judge.provider,
       of: sessions.map(({ messages }) => forecastJudgement(messages, summaries, { ...judge, keepTokens })),
-    });
+    },
+  ].filter((forecast) => forecast !== undefined);
   let total = 0;
   const unpriced: string[] = [];
   for (const { who, model, of } of forecasts) {
@@ -207,31 +200,31 @@ async function tellCost(
     if (cost === null) unpriced.push(who);
     const told = cost === null ? "at an unknown price (setting prices)" : `about ${formatCost(cost)}`;
     shell.complain(
-      `${capitalized(who)} gets about ${formatMany(sum("requests"), "request")} with about ${formatCount(input + output)} tokens: ${told}.`,
+      `The ${who} gets about ${formatMany(sum("requests"), "request")} with about ${formatCount(input + output)} tokens: ${told}.`,
     );
   }
   if (maxCost !== undefined && unpriced.length > 0)
     throw new EspalierError(
       "bad-input",
-      `No price is known for ${unpriced.join(" and ")}, so --max-cost cannot be enforced; add the price to the setting \`prices\`, or omit --max-cost.`,
+      `No price is known for the ${unpriced.join(" and the ")}, so --max-cost cannot be enforced; add the price to the setting \`prices\`, or omit --max-cost.`,
     );
-  const all = capitalized(forecasts.map(({ who }) => who).join(" and "));
+  const all = forecasts.map(({ who }) => who).join(" and the ");
   if (maxCost !== undefined && total > maxCost)
     throw new EspalierError(
       "over-budget",
-      `${all} would cost about ${formatCost(total)}, more than --max-cost of ${formatCost(maxCost)}; no model was called. Raise the limit, or choose fewer sessions or policies.`,
+      `The ${all} would cost about ${formatCost(total)}, more than --max-cost of ${formatCost(maxCost)}; no model was called. Raise the limit, or choose fewer sessions or policies.`,
     );
   if (maxCost === undefined && shell.interactive && !(await confirmOnTerminal("Continue?")))
     throw new CommandError("aborted", "No model was called, and nothing was spent.");
 }
 
-const capitalized = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
-
-function collectLimits(text: string, given: Limit[] = []): Limit[] {
-  const [, column, figure] = /^([a-z]+)=(\d+(?:\.\d+)?|\.\d+)$/.exec(text) ?? [];
-  if (column === undefined)
-    throw new InvalidArgumentError("Expected a column and a figure, for example found=0.8");
-  return [...given, { column, figure: Number(figure) }];
+function collectLimits(kind: Limit["kind"]) {
+  return (text: string, given: Limit[] = []): Limit[] => {
+    const [, column, figure] = /^([a-z]+)=(\d+(?:\.\d+)?|\.\d+)$/.exec(text) ?? [];
+    if (column === undefined)
+      throw new InvalidArgumentError("Expected a column and a figure, for example found=0.8");
+    return [...given, { kind, column, figure: Number(figure) }];
+  };
 }
 
 function knownColumn(name: string, columns: readonly Column[]): Column {
@@ -247,46 +240,35 @@ function knownColumn(name: string, columns: readonly Column[]): Column {
  * Describes a row that is beyond a limit, has no figure for it, or was not measured at all. Undefined for a row within
  * the limit, a control, and a row without a policy.
  */
-function failureOf(
-  row: Row,
-  { column, figure, isFloor }: { column: Column; figure: number; isFloor: boolean },
-): string | undefined {
-  const measured = row[column];
+function failureOf(row: Row, { kind, column, figure }: Limit & { column: Column }): string | undefined {
   if (row.isControl || row.policy === null) return undefined;
-  if (row.rounds === 0) return `Nothing was measured under ${row.policy} with ${row.summarizer}.`;
-  const limit = isFloor ? "floor" : "ceiling";
+  const measured = row[column];
+  const where = `under ${row.policy} with ${row.summarizer}`;
+  if (row.rounds === 0) return `Nothing was measured ${where}.`;
   if (measured === null)
-    return `${column} has no figure under ${row.policy} with ${row.summarizer}, so its ${limit} of ${figure} cannot be checked.`;
-  if (isFloor ? measured >= figure : measured <= figure) return undefined;
-  const passed = isFloor ? "below its floor" : "above its ceiling";
-  return `${column} is ${measured} under ${row.policy} with ${row.summarizer}: ${passed} of ${figure}.`;
+    return `${column} has no figure ${where}, so its ${kind} of ${figure} cannot be checked.`;
+  if (kind === "floor" ? measured >= figure : measured <= figure) return undefined;
+  const passed = kind === "floor" ? "below" : "above";
+  return `${column} is ${measured} ${where}: ${passed} its ${kind} of ${figure}.`;
 }
 
-/** Messages on the leaf's path of a session. Messages that a compaction replaced are included. */
-const messagesOf = (session: Session): EvaluatedSession["messages"] =>
-  session.getBranch().flatMap((entry) => (message.is(entry) ? [entry.message] : []));
+/** Returns the messages on the leaf's path of a session. Messages that a compaction replaced are included. */
+const evaluated = (file: string, session: Session): EvaluatedSession => ({
+  name: basename(file, ".jsonl"),
+  messages: session.getBranch().flatMap((entry) => (message.is(entry) ? [entry.message] : [])),
+});
 
-async function sessionsNamed(shell: Shell, refs: readonly string[]): Promise<EvaluatedSession[]> {
+/** Reads the named sessions; without names, the demo session and those that were written for the project. */
+async function sessionsOf(shell: Shell, refs: readonly string[]): Promise<EvaluatedSession[]> {
   const sessions: EvaluatedSession[] = [];
   for (const ref of refs)
-    sessions.push(
-      await withSession(shell, "tree", ref, async (session) => ({
-        name: basename(ref, ".jsonl"),
-        messages: messagesOf(session),
-      })),
-    );
-  return sessions;
-}
-
-/** The demo session and the sessions that were written for the project. */
-async function ownSessions(): Promise<EvaluatedSession[]> {
+    sessions.push(await withSession(shell, "tree", ref, async (session) => evaluated(ref, session)));
+  if (refs.length > 0) return sessions;
   const folder = fileURLToPath(new URL("assets/sessions/", import.meta.url));
-  const files = ["../demo-session.jsonl", ...readdirSync(folder).sort()];
-  const sessions: EvaluatedSession[] = [];
-  for (const file of files) {
+  for (const file of ["../demo-session.jsonl", ...readdirSync(folder).sort()]) {
     const session = await openSession({ file: join(folder, file) }, { mode: "read" });
     try {
-      sessions.push({ name: basename(file, ".jsonl"), messages: messagesOf(session) });
+      sessions.push(evaluated(file, session));
     } finally {
       await session.close();
     }
@@ -298,44 +280,34 @@ async function ownSessions(): Promise<EvaluatedSession[]> {
 function commandSummarizer(line: string): Summarizer {
   return summarizer(
     async ({ messages, previousSummary, instructions }, signal) => {
-      const child = spawn(line, { shell: true, stdio: ["pipe", "pipe", "pipe"], signal });
-      const ended = new Promise<number | null>((resolve, reject) => {
-        child.on("error", reject);
-        child.on("close", resolve);
-      });
+      const running = promisify(exec)(line, { signal, maxBuffer: Number.POSITIVE_INFINITY });
+      const { stdin } = running.child;
       // A program that does not read its input may close stdin early.
-      child.stdin.on("error", () => undefined);
-      child.stdin.end(JSON.stringify({ messages, previousSummary, instructions }));
-      const [code, summary, complaint] = await Promise.all([
-        ended,
-        textOf(child.stdout),
-        textOf(child.stderr),
-      ]);
-      if (code === 0) return summary;
-      const reason = plainLine(complaint.trim().split("\n").at(-1) ?? "");
-      throw summaryError(
-        "failed",
-        `The summarizer command ended with ${code}: ${reason || "it printed no reason"}.`,
-      );
+      stdin?.on("error", () => undefined);
+      stdin?.end(JSON.stringify({ messages, previousSummary, instructions }));
+      try {
+        return (await running).stdout;
+      } catch (error) {
+        signal?.throwIfAborted();
+        const { code, stderr = "" } = error as ExecException;
+        const reason = plainLine(stderr.trim().split("\n").at(-1) ?? "") || "it printed no reason";
+        throw summaryError("failed", `The summarizer command ended with ${code}: ${reason}.`);
+      }
     },
     { name: "command" },
   );
 }
-
-/** Maximum number of rules in the list. */
-const LISTED_RULES = 8;
 
 /** Number of columns of the first of two tables, where one table is wider than the terminal. */
 const NARROW_PART = 7;
 
 /** Draws a report for people: the mean of all sessions as a table, and notes on the limits of the figures. */
 function* viewReport(
-  { mean, sessions, judged = [] }: Report,
-  failures: readonly string[],
-  page: string | undefined,
-  { columns, categories }: { columns: readonly Column[]; categories: readonly Category[] },
+  { mean, sessions, judged = [], failures, html }: Report & { failures: string[]; html: string | undefined },
+  evaluation: Evaluation,
   { colours, columns: width }: Look,
 ): Generator<string> {
+  const { COLUMNS, figureText } = evaluation;
   const measured = sessions.filter(({ skipped }) => skipped === null);
   if (measured.length > 0) {
     const names = measured.map(({ session }) => plainLine(session)).join(", ");
@@ -344,12 +316,12 @@ function* viewReport(
     );
     // Controls under policies are in --json and on the page.
     const shown = mean.filter(({ isControl, policy }) => !isControl || policy === null);
-    const parts = width < WIDE ? [columns.slice(0, NARROW_PART), columns.slice(NARROW_PART)] : [columns];
+    const parts = width < WIDE ? [COLUMNS.slice(0, NARROW_PART), COLUMNS.slice(NARROW_PART)] : [COLUMNS];
     for (const part of parts) {
       const cells = shown.map((row) => [
         row.policy ?? "at once",
         row.isControl ? `(${row.summarizer})` : row.summarizer,
-        ...part.map((column) => cellOf(column, row[column])),
+        ...part.map((column) => figureText(column, row[column])),
       ]);
       yield "";
       yield* viewTable(["policy", "summarizer", ...part], cells, { colours });
@@ -359,53 +331,49 @@ function* viewReport(
     if (skipped !== null) yield colours.yellow(`${plainLine(session)}: ${skipped}`);
   for (const { session, unmeasured } of measured)
     if (unmeasured !== null) yield colours.dim(`${plainLine(session)}: ${unmeasured}`);
-  const rows = measured.flatMap(({ session, rows: of }) => of.map((row) => ({ session, row })));
-  const real = rows.filter(({ row }) => !row.isControl);
-  yield* viewFallen(
-    real.filter(({ row }) => row.policy !== null),
-    colours,
+  const real = measured.flatMap(({ session, rows }) =>
+    rows.filter(({ isControl }) => !isControl).map((row) => ({ session, ...row })),
   );
-  for (const { session, row } of real) {
-    const where = `${session}, ${row.policy ?? "at once"} with ${row.summarizer}`;
-    if (row.problem !== null) yield colours.yellow(plainLine(`${where}: ${row.problem}`));
+  const fallen = real.flatMap(({ session, policy, summarizer: by, ruleFigures }) =>
+    (policy === null ? [] : ruleFigures.fallen).map(
+      ({ text, stated, fell }) =>
+        `${session}, ${policy} with ${by}, round ${fell} (stated in ${stated}): ${text.slice(0, 80)}`,
+    ),
+  );
+  if (fallen.length > 0) {
+    yield "";
+    yield colours.bold(`Rules that the model no longer reads: ${formatCount(fallen.length)}`);
+    yield* viewFirst(8, fallen, colours);
   }
-  for (const session of judged) yield* viewJudged(session, categories, colours);
+  for (const { session, policy, summarizer: by, problem } of real)
+    if (problem !== null)
+      yield colours.yellow(plainLine(`${session}, ${policy ?? "at once"} with ${by}: ${problem}`));
+  for (const session of judged) yield* viewJudged(session, evaluation, colours);
   for (const failure of failures) yield colours.red(failure);
-  if (page === undefined) return;
+  if (html === undefined) return;
   yield "";
-  yield `The page is ${plainLine(page)}.`;
+  yield `The page is ${plainLine(html)}.`;
 }
-
-/** Maximum number of questions in the list. */
-const LISTED_QUESTIONS = 12;
 
 /** Draws the judgement of one session: scores, lost answers, and left-out questions. */
 function* viewJudged(
-  { session, judge, probes, dropped, rubbish, empty, full, rows, spent }: JudgedSession,
-  categories: readonly Category[],
+  judged: JudgedSession,
+  { judgedTable }: Evaluation,
   colours: Shell["colours"],
 ): Generator<string> {
-  const figure = (value: number | null) => (value === null ? "–" : value.toFixed(2));
+  const { session, judge, probes, rubbish, empty, full, rows, spent } = judged;
   yield "";
   yield colours.bold(plainLine(`${session}, judged by ${judge}: ${formatMany(probes, "question")}`));
   yield "";
-  const cells = rows.map(({ policy, summarizer: name, score, categories: of, next }) => [
-    policy ?? "at once",
-    name,
-    ...[score, ...categories.map((category) => of[category]), next].map(figure),
-  ]);
-  yield* viewTable(["policy", "summarizer", "score", ...categories, "next call"], cells, { colours });
+  const { headings, lines, leftOut } = judgedTable(judged);
+  yield* viewTable(headings, lines, { colours });
   yield "";
-  const lost = rows.flatMap((row) => row.lost.map((probe) => ({ row, probe })));
-  for (const { row, probe } of lost.slice(0, LISTED_QUESTIONS))
-    yield plainLine(
-      `  lost ${row.policy ?? "at once"}, ${row.summarizer}, ${probe.category}: ${probe.question}`,
-    );
-  if (lost.length > LISTED_QUESTIONS)
-    yield colours.dim(`  … and ${lost.length - LISTED_QUESTIONS} more; --json lists all`);
-  const { unquoted, unreadable, inTail, ungraded } = dropped;
+  const lost = rows.flatMap(({ policy, summarizer: by, lost: of }) =>
+    of.map(({ category, question }) => `lost ${policy ?? "at once"}, ${by}, ${category}: ${question}`),
+  );
+  yield* viewFirst(12, lost, colours);
   yield colours.dim(
-    `Score without any history ${figure(empty)}, with the whole history ${figure(full)}. Questions left out: ${unquoted} without a literal quotation, ${unreadable} unreadable, ${inTail} that the kept messages answer, ${ungraded} without an answer or a grade.`,
+    `Score without any history ${empty?.toFixed(2) ?? "–"}, with the whole history ${full?.toFixed(2) ?? "–"}. Questions left out: ${leftOut}`,
   );
   if (rubbish > 0)
     yield colours.yellow(
@@ -417,24 +385,8 @@ function* viewJudged(
   );
 }
 
-function* viewFallen(rows: readonly { session: string; row: DetailedRow }[], colours: Shell["colours"]) {
-  const fallen = rows.flatMap(({ session, row }) =>
-    row.ruleFigures.fallen.map((rule) => ({ session, row, rule })),
-  );
-  if (fallen.length === 0) return;
-  yield "";
-  yield colours.bold(`Rules that the model no longer reads: ${formatCount(fallen.length)}`);
-  for (const { session, row, rule } of fallen.slice(0, LISTED_RULES))
-    yield plainLine(
-      `  ${session}, ${row.policy} with ${row.summarizer}, round ${rule.fell} (stated in ${rule.stated}): ${rule.text.slice(0, 80)}`,
-    );
-  if (fallen.length > LISTED_RULES)
-    yield colours.dim(`  … and ${fallen.length - LISTED_RULES} more; --json lists all`);
-}
-
-function cellOf(column: Column, figure: number | null): string {
-  if (figure === null) return "–";
-  if (column === "tokens" || column === "refetch") return formatCount(Math.round(figure));
-  if (column === "price") return formatCost(figure);
-  return column === "invented" ? figure.toFixed(1) : figure.toFixed(2);
+/** Draws the first `most` lines of a list, and the number of the others. */
+function* viewFirst(most: number, lines: readonly string[], colours: Shell["colours"]): Generator<string> {
+  for (const line of lines.slice(0, most)) yield plainLine(line);
+  if (lines.length > most) yield colours.dim(`  … and ${lines.length - most} more; --json lists all`);
 }

@@ -13,19 +13,18 @@ import {
   unescapeText,
 } from "@espalier/summarizer";
 import { type Candidate, Judge, type JudgedSession, type JudgeOptions } from "./judge.ts";
-import { Examination, NEXT_CALLS, withoutTags } from "./measures.ts";
+import { Examination, nextOf, withoutTags } from "./measures.ts";
 import {
   type DetailedRow,
-  figuresOf,
+  meanFigures,
   meanRows,
   type Report,
-  type Row,
   type RuleFigures,
   type RuleRound,
   type SessionReport,
 } from "./report.ts";
 import { type Cuts, cutsOf, FEWEST_MESSAGES, playRounds, type Round, roundOf, rulesAt } from "./rounds.ts";
-import { meanOf, namesIn, ReadMessage, Transcript, wordsIn } from "./transcript.ts";
+import { namesIn, ReadMessage, Transcript, tokensOf, wordsIn } from "./transcript.ts";
 
 /** A session of an evaluation. */
 export interface EvaluatedSession {
@@ -55,72 +54,45 @@ export async function evaluate(
   sessions: readonly EvaluatedSession[],
   options: EvaluateOptions = {},
 ): Promise<Report> {
-  const { policies = POLICY_NAMES, summarizers = [], onProgress = () => {} } = options;
+  const { policies = POLICY_NAMES, summarizers = [], keepTokens, signal, onProgress = () => {} } = options;
   const writers = [extractiveSummarizer(), ...summarizers, ...CONTROLS];
   const total = sessions.length * (1 + writers.length * (1 + policies.length));
   const reports: SessionReport[] = [];
-  const judge = options.judge && new Judge(options.judge, options.signal);
+  const judge = options.judge && new Judge(options.judge, signal);
   const judged: JudgedSession[] = [];
   let done = 0;
-  for (const session of sessions) {
-    const begin = (what: string) => onProgress(done++, total, `${session.name}, ${what}`);
-    const { report, cuts, candidates } = await evaluateSession(session, {
-      ...options,
-      policies,
-      writers,
-      begin,
-    });
-    reports.push(report);
-    if (!judge || report.skipped !== null) continue;
-    onProgress(done, total, `${session.name}, the judge`);
-    judged.push(await judge.judge(session.name, cuts, candidates));
+  for (const { name: session, messages: all } of sessions) {
+    const begin = (what: string) => onProgress(done++, total, `${session}, ${what}`);
+    const transcript = new Transcript(all.filter(({ role }) => role !== "system"));
+    const [messages, tokens] = [transcript.messages.length, tokensOf(transcript.messages)];
+    const cuts = cutsOf(transcript, keepTokens);
+    const facts = { session, messages, tokens, keepTokens: cuts.keepTokens };
+    if (cuts.cuts.length === 0) {
+      reports.push({ ...facts, skipped: tooShort(facts), unmeasured: null, rows: [] });
+      continue;
+    }
+    const examine = examinerOf(transcript, cuts);
+    begin("identity at once");
+    const whole = cuts.cuts.map((cut) => roundOf(cut, cut.summarized.map(({ text }) => text).join("\n")));
+    const rows = [examine(whole, { policy: null, summarizer: "identity", isControl: true, problem: null })];
+    const candidates: Candidate[] = [];
+    for (const writer of writers)
+      for (const policy of [null, ...policies]) {
+        begin(`${writer.name} ${policy === null ? "at once" : `under ${policy}`}`);
+        const { rounds, problem } = await playRounds(cuts, policy, writer, signal);
+        const named = { policy, summarizer: writer.name, isControl: CONTROLS.includes(writer) };
+        if (!named.isControl) candidates.push({ ...named, rounds });
+        rows.push(examine(rounds, { ...named, problem }));
+      }
+    reports.push({ ...facts, skipped: null, unmeasured: unmeasuredIn(rows), rows: sorted(rows, policies) });
+    if (!judge) continue;
+    onProgress(done, total, `${session}, the judge`);
+    judged.push(await judge.judge(session, cuts, candidates));
   }
   return { mean: meanRows(reports), sessions: reports, ...(judge ? { judged } : {}) };
 }
 
-interface SessionOptions extends EvaluateOptions {
-  policies: readonly PolicyName[];
-  writers: readonly Summarizer[];
-  begin: (what: string) => void;
-}
-
-/** Measures one session. `candidates` are the summaries of the summarizers that are no controls. */
-async function evaluateSession(
-  { name, messages }: EvaluatedSession,
-  { policies, writers, keepTokens, signal, begin }: SessionOptions,
-): Promise<{ report: SessionReport; cuts: Cuts; candidates: Candidate[] }> {
-  const transcript = new Transcript(messages.filter(({ role }) => role !== "system"));
-  const cuts = cutsOf(transcript, keepTokens);
-  const candidates: Candidate[] = [];
-  const facts = {
-    session: name,
-    messages: transcript.messages.length,
-    tokens: transcript.messages.reduce((sum, message) => sum + message.tokens, 0),
-    keepTokens: cuts.keepTokens,
-  };
-  if (cuts.cuts.length === 0)
-    return { report: { ...facts, skipped: tooShort(facts), unmeasured: null, rows: [] }, cuts, candidates };
-  const examine = examinerOf(transcript, cuts);
-  begin("identity at once");
-  const whole = cuts.cuts.map((cut) => roundOf(cut, cut.summarized.map(({ text }) => text).join("\n")));
-  const rows = [examine(whole, { policy: null, summarizer: "identity", isControl: true, problem: null })];
-  for (const writer of writers) {
-    const isControl = CONTROLS.includes(writer);
-    for (const policy of [null, ...policies]) {
-      begin(`${writer.name} ${policy === null ? "at once" : `under ${policy}`}`);
-      const { rounds, problem } = await playRounds(cuts, policy, writer, signal);
-      if (!isControl) candidates.push({ policy, summarizer: writer.name, rounds });
-      rows.push(examine(rounds, { policy, summarizer: writer.name, isControl, problem }));
-    }
-  }
-  return {
-    report: { ...facts, skipped: null, unmeasured: unmeasuredIn(rows), rows: sorted(rows, policies) },
-    cuts,
-    candidates,
-  };
-}
-
-function unmeasuredIn(rows: readonly Row[]): string | null {
+function unmeasuredIn(rows: readonly DetailedRow[]): string | null {
   const written = rows.filter(({ isControl, rounds }) => !isControl && rounds > 0);
   const columns = (["reach", "prec"] as const).filter(
     (column) => written.length > 0 && written.every((row) => row[column] === null),
@@ -129,18 +101,15 @@ function unmeasuredIn(rows: readonly Row[]): string | null {
   return `There is no ${columns.join(" and no ")} (–): too few of its names are used again after the cuts.`;
 }
 
-function tooShort({
-  messages,
-  tokens,
-  keepTokens,
-}: Pick<SessionReport, "messages" | "tokens" | "keepTokens">): string {
+function tooShort(facts: Pick<SessionReport, "messages" | "tokens" | "keepTokens">): string {
+  const { messages, tokens, keepTokens } = facts;
   const hint = messages > FEWEST_MESSAGES ? " --keep-recent keeps less." : "";
   return `It is too short to cut: it has ${formatMany(messages, "message")} with ${formatMany(tokens, "token")}, and a cut needs ${FEWEST_MESSAGES} messages before the newest ${keepTokens.toLocaleString("en-US")} tokens, which a compaction keeps.${hint}`;
 }
 
 /** Rows by policy, real summarizers first. */
 function sorted(rows: readonly DetailedRow[], policies: readonly PolicyName[]): DetailedRow[] {
-  const place = ({ policy }: Row) => (policy === null ? -1 : policies.indexOf(policy));
+  const place = ({ policy }: DetailedRow) => (policy === null ? -1 : policies.indexOf(policy));
   return [...rows].sort((a, b) => Number(a.isControl) - Number(b.isControl) || place(a) - place(b));
 }
 
@@ -162,42 +131,33 @@ function examinerOf(transcript: Transcript, { cuts }: Cuts) {
     rounds: readonly Round[],
     facts: Pick<DetailedRow, "policy" | "summarizer" | "isControl" | "problem">,
   ): DetailedRow => {
-    const inventions = rounds.map(inventionsIn);
+    const ruleFigures = ruleFiguresOf(rounds, rules);
+    const invented = rounds.map(inventionsIn);
     const measured = rounds.map((round, at) => ({
       ...examinationOf(round).measure(round.text),
       ...valuesIn(round, assignments),
-      invented: inventions[at]!.length,
+      rules: ruleFigures.of === 0 ? null : ruleFigures.held / ruleFigures.of,
+      invented: invented[at]!.length,
       refetch: refetchedTokens(round),
       price: priceOfNext(round),
     }));
-    const ruleFigures = ruleFiguresOf(
-      rounds.map(({ text, kept, point }) => ({
-        rules: rules.get(point) ?? [],
-        texts: [text, ...kept.map(({ prose }) => prose)],
-      })),
-    );
-    const { held, of } = ruleFigures;
-    const rulesHeld = of === 0 ? null : held / of;
-    return {
-      ...facts,
-      rounds: rounds.length,
-      ...figuresOf((column) =>
-        column === "rules" ? rulesHeld : meanOf(measured.map((round) => round[column])),
-      ),
-      ruleFigures,
-      inventions: [...new Set(inventions.flat())].sort(),
-    };
+    const inventions = [...new Set(invented.flat())].sort();
+    return { ...facts, rounds: rounds.length, ...meanFigures(measured), ruleFigures, inventions };
   };
 }
 
 // Facts that a context keeps or loses when a summary replaces its older messages: rules, values, inventions, and the
 // cost of later requests.
 
-/** Counts the rules that apply at the end of each round, and those of them that the model then reads in `texts`. */
-function ruleFiguresOf(rounds: readonly { rules: readonly Rule[]; texts: readonly string[] }[]): RuleFigures {
+/** Counts the rules that apply at the end of each round, and those of them that the model then reads. */
+function ruleFiguresOf(
+  rounds: readonly Round[],
+  rulesAtPoint: ReadonlyMap<number, readonly Rule[]>,
+): RuleFigures {
   const followed = new Map<string, RuleRound>();
-  const byRound = rounds.map(({ rules, texts }, at) => {
-    const read = texts.map(plain).join("\n");
+  const byRound = rounds.map(({ text: summary, kept, point }, at) => {
+    const read = plain([summary, ...kept.map(({ prose }) => prose)].join("\n"));
+    const rules = rulesAtPoint.get(point) ?? [];
     let held = 0;
     for (const { text, from, kind } of rules) {
       const key = `${from.entryId}:${from.start}`;
@@ -237,12 +197,6 @@ function isIn(read: string, rule: string, isAnywhere: boolean): boolean {
   });
 }
 
-interface Assignment {
-  message: ReadMessage;
-  key: string;
-  value: string;
-}
-
 /** Pattern of an assignment: a name; `=`, `:`, `is now`, `is` or `to`; a number, `true`, `false` or a quoted text. */
 const ASSIGNMENT =
   /(?<![\w.-])((?=\w{0,60}(?:_|[a-z][A-Z]|[A-Z]{4}))[A-Za-z_]\w{3,60}|port|timeout|version|level|region|branch)["']?[^\S\n]{0,2}(?:=|:|is now|is|to)[^\S\n]{0,2}(?:(true|false|\d[\w.:%]{0,30})|["'`]([^"'`\n]{1,40})["'`])/g;
@@ -251,16 +205,14 @@ const ASSIGNMENT =
 const VALUES_READ = 200_000;
 
 /** Returns the values that users and the agent wrote, in order. Output of tools is not included. */
-function assignmentsIn(transcript: Transcript): Assignment[] {
+function assignmentsIn(transcript: Transcript) {
   return transcript.messages.flatMap((message) => {
     if (message.role !== "user" && message.role !== "assistant") return [];
-    return [...message.text.slice(0, VALUES_READ).matchAll(ASSIGNMENT)].map(
-      ([, key, plainValue, quoted]) => ({
-        message,
-        key: key!,
-        value: (plainValue ?? quoted ?? "").replace(/[.:]+$/, ""),
-      }),
-    );
+    const found = message.text.slice(0, VALUES_READ).matchAll(ASSIGNMENT);
+    return Array.from(found, ([, key, plainValue, quoted]) => {
+      const value = (plainValue ?? quoted ?? "").replace(/[.:]+$/, "");
+      return { message, key: key!, value };
+    });
   });
 }
 
@@ -269,7 +221,7 @@ function assignmentsIn(transcript: Transcript): Assignment[] {
  * newest value; `stale`, those with only an older one. Null when no value had changed. Values in a kept message do not
  * count.
  */
-function valuesIn({ text, now, kept }: Round, assignments: readonly Assignment[]) {
+function valuesIn({ text, now, kept }: Round, assignments: ReturnType<typeof assignmentsIn>) {
   const values = new Map<string, string[]>();
   for (const { message, key, value } of assignments) {
     if (message.at >= now) break;
@@ -317,22 +269,14 @@ function inventionsIn({ text, transcript, now }: Round): string[] {
  * Counts the tokens of the next calls' results that the summarized messages had and that neither the summary nor a kept
  * message has: the agent fetched them again. Each line counts once.
  */
-function refetchedTokens({ text, kept, summarized, later }: Round): number {
+function refetchedTokens(round: Round): number {
   const linesOf = (messages: readonly ReadMessage[]) => new Set(messages.flatMap(({ lines }) => lines));
-  const [hadLines, inSight] = [linesOf(summarized), linesOf(kept)];
-  let calls = 0;
-  let characters = 0;
-  for (const message of later) {
-    calls += message.calls.length;
-    if (message.role === "toolResult")
-      for (const line of message.lines)
-        if (hadLines.has(line) && !inSight.has(line)) {
-          inSight.add(line);
-          if (!text.includes(line)) characters += line.length + 1;
-        }
-    if (calls >= NEXT_CALLS) break;
-  }
-  return Math.ceil(characters / 4);
+  const [had, inSight] = [linesOf(round.summarized), linesOf(round.kept)];
+  const results = nextOf(round).filter(({ role }) => role === "toolResult");
+  const again = [...linesOf(results)].filter(
+    (line) => had.has(line) && !inSight.has(line) && !round.text.includes(line),
+  );
+  return Math.ceil(again.reduce((sum, { length }) => sum + length + 1, 0) / 4);
 }
 
 /** Requests whose price is forecast. */
@@ -373,30 +317,27 @@ const ROOM = 8_000;
 
 const textOf = (message: ContextMessage): string => new ReadMessage(message).text;
 
-/** A summary without content. Only the blocks of the core are left. */
-const empty: Summarizer = summarizer(() => "–", { name: "empty" });
-
-/** Summarizes by the newest text of the messages. */
-const newest: Summarizer = summarizer(
-  ({ messages, previousSummary = "" }) => [previousSummary, ...messages.map(textOf)].join("\n").slice(-ROOM),
-  { name: "newest" },
-);
-
-/** Summarizes by the most frequent names. */
-const frequency: Summarizer = summarizer(
-  ({ messages, previousSummary = "" }) => {
-    const counts = new Map<string, number>();
-    for (const message of [previousSummary, ...messages.map(textOf)])
-      for (const name of namesIn(message)) counts.set(name, (counts.get(name) ?? 0) + 1);
-    let list = "";
-    for (const [name] of [...counts].sort(([, a], [, b]) => b - a)) {
-      if (list.length + name.length >= ROOM) break;
-      list += `${name} `;
-    }
-    return list || "–";
-  },
-  { name: "frequency" },
-);
-
 /** Controls that every policy runs with. */
-const CONTROLS: readonly Summarizer[] = [empty, newest, frequency];
+const CONTROLS: readonly Summarizer[] = [
+  // Without content: only the blocks of the core are left.
+  summarizer(() => "–", { name: "empty" }),
+  summarizer(
+    ({ messages, previousSummary = "" }) =>
+      [previousSummary, ...messages.map(textOf)].join("\n").slice(-ROOM),
+    { name: "newest" },
+  ),
+  summarizer(
+    ({ messages, previousSummary = "" }) => {
+      const counts = new Map<string, number>();
+      for (const text of [previousSummary, ...messages.map(textOf)])
+        for (const name of namesIn(text)) counts.set(name, (counts.get(name) ?? 0) + 1);
+      let list = "";
+      for (const [name] of [...counts].sort(([, a], [, b]) => b - a)) {
+        if (list.length + name.length >= ROOM) break;
+        list += `${name} `;
+      }
+      return list || "–";
+    },
+    { name: "frequency" },
+  ),
+];

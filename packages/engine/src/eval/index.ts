@@ -11,8 +11,8 @@ export {
 export { type Cut, Examination, type Measures } from "./measures.ts";
 export { reportPage } from "./page.ts";
 export { CATEGORIES, type Category } from "./probes.ts";
-export type { RuleFigures, RuleRound, SessionReport } from "./report.ts";
-export { COLUMNS, type Column, type DetailedRow, type Report, type Row } from "./report.ts";
+export type { Row, RuleFigures, RuleRound, SessionReport } from "./report.ts";
+export { COLUMNS, type Column, type DetailedRow, figureText, judgedTable, type Report } from "./report.ts";
 export type { Round } from "./rounds.ts";
 export { type Cuts, cutsOf, forecastSummaries } from "./rounds.ts";
 export { type ReadCall, type ReadMessage, Transcript } from "./transcript.ts";

@@ -11,7 +11,6 @@ import { formatCost } from "../reading/figures.ts";
 import type { Provider } from "../turn/provider.ts";
 import {
   answerTask,
-  byId,
   CATEGORIES,
   type Category,
   type CheckedProbes,
@@ -132,15 +131,6 @@ export function forecastJudgement(
   };
 }
 
-function priceOf(
-  input: number,
-  output: number,
-  { provider, prices }: Pick<JudgeOptions, "provider" | "prices">,
-): number | null {
-  const known = pricesOf(provider, input, prices);
-  return known ? (input * known.input + output * known.output) / 1_000_000 : null;
-}
-
 /** Returns the middle one of a session's cuts; undefined for a session without a cut. */
 const judgedCut = ({ cuts }: Cuts) => cuts[Math.floor(cuts.length / 2)];
 
@@ -170,49 +160,42 @@ export class Judge {
    */
   async judge(session: string, cuts: Cuts, written: readonly Candidate[]) {
     const before = { ...this.#spent };
+    const { provider } = this.#options;
     const cut = judgedCut(cuts)!;
-    const candidates = written.flatMap(({ rounds, ...of }) => {
-      const round = rounds.find(({ point }) => point === cut.point);
-      return round ? [{ ...of, round }] : [];
-    });
-    const parts = partsOf(cut.summarized, this.#options.provider);
+    const candidates = written.flatMap(({ rounds, ...of }) =>
+      rounds.filter(({ point }) => point === cut.point).map((round) => ({ ...of, round })),
+    );
+    const parts = partsOf(cut.summarized, provider);
     const checked: CheckedProbes[] = [];
-    for (const [part, messages] of parts.entries())
-      checked.push(
-        checkProbes(await this.#ask(recordOf(messages), WRITE_PROBES, Array.isArray), messages, part),
-      );
-    const probes = chooseProbes(checked);
-    const sources: Source[] = [
-      { name: "empty", texts: [{ text: "", probes }] },
-      { name: "tail", texts: [{ text: recordOf(newestOf(cut.kept, this.#options.provider)), probes }] },
-      {
-        name: "full",
-        // Each question is asked about the part that has its quotation.
-        texts: parts.map((messages, part) => ({
-          text: recordOf(messages),
-          probes: probes.filter((probe) => probe.part === part),
-        })),
-      },
-      ...candidates.map(({ round }, at) => ({
-        name: at,
-        texts: [{ text: textElement(round.text), probes }],
-      })),
-    ];
+    for (const [part, messages] of parts.entries()) {
+      const probes = await this.#ask(recordOf(messages), WRITE_PROBES, Array.isArray);
+      checked.push(checkProbes(probes ?? [], messages, part));
+    }
+    const probes: Asked[] = chooseProbes(checked).map((probe) => ({ ...probe, grades: new Map() }));
     const answers: Answered[] = [];
-    for (const source of sources) answers.push(...(await this.#answers(source)));
-    const grades = await this.#grade(answers);
-    const graded = (name: Source["name"], probe: Probe) => grades.get(`${name}:${probe.id}`);
-    const inTail = probes.filter((probe) => graded("tail", probe) === 1);
-    const asked = probes.filter((probe) => !inTail.includes(probe));
-    const counted = asked.filter((probe) => sources.every(({ name }) => graded(name, probe) !== undefined));
-    const meanFor = (name: Source["name"], of: readonly Probe[] = counted) =>
-      meanOf(of.map((probe) => graded(name, probe)!));
+    const sources = new Map<Source, readonly string[]>([
+      ["empty", [textElement("")]],
+      ["tail", [recordOf(newestOf(cut.kept, provider))]],
+      ["full", parts.map(recordOf)],
+      ...candidates.map(({ round }, at) => [at, [textElement(round.text)]] as const),
+    ]);
+    for (const [source, texts] of sources)
+      for (const [part, text] of texts.entries()) {
+        // Each question is asked about the part of the history that has its quotation.
+        const here = probes.filter((probe) => texts.length === 1 || probe.part === part);
+        for (const [probe, answer] of await this.#each(text, here, answerTask, readAnswer))
+          answers.push({ source, probe, answer });
+      }
+    await this.#grade(answers);
+    const asked = probes.filter(({ grades }) => grades.get("tail") !== 1);
+    const counted = asked.filter(({ grades }) => grades.size === sources.size);
+    const meanFor = (source: Source, of = counted) => meanOf(of.map(({ grades }) => grades.get(source)!));
     const [empty, full] = [meanFor("empty"), meanFor("full")];
     const rows: JudgedRow[] = [];
     for (const [at, { policy, summarizer, round }] of candidates.entries()) {
       const mean = meanFor(at);
+      const inCategory = (name: Category) => counted.filter(({ category }) => category === name);
       const isAbove = mean !== null && empty !== null && full !== null && full > empty;
-      const inCategory = (category: Category) => counted.filter((probe) => probe.category === category);
       rows.push({
         policy,
         summarizer,
@@ -221,12 +204,11 @@ export class Judge {
           CATEGORIES.map((category) => [category, rounded(meanFor(at, inCategory(category)))]),
         ) as JudgedRow["categories"],
         lost: counted
-          .filter((probe) => graded("full", probe) === 1 && graded(at, probe) === 0)
+          .filter(({ grades }) => grades.get("full") === 1 && grades.get(at) === 0)
           .map(({ category, question }) => ({ category, question })),
         next: await this.#nextCall(round),
       });
     }
-    const { provider } = this.#options;
     return {
       session,
       judge: `${provider.provider}:${provider.modelId}`,
@@ -241,7 +223,7 @@ export class Judge {
       dropped: {
         unquoted: checked.reduce((sum, { unquoted }) => sum + unquoted, 0),
         unreadable: checked.reduce((sum, { unreadable }) => sum + unreadable, 0),
-        inTail: inTail.length,
+        inTail: probes.length - asked.length,
         ungraded: asked.length - counted.length,
       },
       /** Number of requests whose answer was not the requested JSON, even at the second attempt. */
@@ -260,38 +242,14 @@ export class Judge {
     };
   }
 
-  /** Answers the probes from each text of a source; leaves out unreadable answers. */
-  async #answers({ name, texts }: Source): Promise<Answered[]> {
-    const answers: Answered[] = [];
-    for (const { text, probes } of texts) {
-      if (probes.length === 0) continue;
-      const said = byId(
-        await this.#ask(text || textElement(""), answerTask(probes), Array.isArray),
-        ({ answer }) => (typeof answer === "string" ? answer : undefined),
-      );
-      for (const probe of probes) {
-        const answer = said?.get(probe.id);
-        if (answer !== undefined) answers.push({ key: `${name}:${probe.id}`, probe, answer });
-      }
-    }
-    return answers;
-  }
-
-  /** Returns grades by `source:probe`. Answers are graded in shuffled order, under numbers. */
-  async #grade(answers: readonly Answered[]): Promise<Map<string, number>> {
+  /** Grades answers in shuffled order, under numbers, and gives the grades to their probes. */
+  async #grade(answers: readonly Answered[]): Promise<void> {
     const order = shuffled(answers, this.#options.seed ?? 1);
-    const grades = new Map<string, number>();
     for (let from = 0; from < order.length; from += GRADED_AT_ONCE) {
       const batch = order.slice(from, from + GRADED_AT_ONCE).map((one, at) => ({ ...one, id: `a${at + 1}` }));
-      const said = byId(await this.#ask("", gradeTask(batch), Array.isArray), ({ grade }) =>
-        grade === 0 || grade === 0.5 || grade === 1 ? grade : undefined,
-      );
-      for (const { id, key } of batch) {
-        const grade = said?.get(id);
-        if (grade !== undefined) grades.set(key, grade);
-      }
+      for (const [{ source, probe }, grade] of await this.#each("", batch, gradeTask, readGrade))
+        probe.grades.set(source, grade);
     }
-    return grades;
   }
 
   /** Compares the call that the judge proposes from a summary and the kept messages with the recorded call. */
@@ -299,19 +257,38 @@ export class Judge {
     const recorded = later.find(({ calls }) => calls.length > 0)?.calls[0];
     if (!recorded) return null;
     const record = `${textElement(text)}\n${recordOf(newestOf(kept, this.#options.provider))}`;
-    const proposed = await this.#ask(record, NEXT_CALL, isRecord);
-    if (!isRecord(proposed) || typeof proposed["tool"] !== "string") return null;
-    if (proposed["tool"].toLowerCase() !== recorded.name.toLowerCase()) return 0;
-    const mine = new Set(targetsIn(JSON.stringify(proposed["arguments"] ?? {})));
+    const { tool, arguments: given } = (await this.#ask(record, NEXT_CALL, isRecord)) ?? {};
+    if (typeof tool !== "string") return null;
+    if (tool.toLowerCase() !== recorded.name.toLowerCase()) return 0;
+    const mine = new Set(targetsIn(JSON.stringify(given ?? {})));
     const theirs = targetsIn(JSON.stringify(recorded.arguments));
     return theirs.length > 0 && theirs.filter((name) => mine.has(name)).length * 2 >= theirs.length ? 1 : 0.5;
   }
 
+  /** Asks about items by their ids. Returns each item with the first readable value for it; leaves out the others. */
+  async #each<Item extends { id: string }, Value>(
+    material: string,
+    items: readonly Item[],
+    task: (items: readonly Item[]) => string,
+    read: (said: Record<string, unknown>) => Value | undefined,
+  ): Promise<[Item, Value][]> {
+    if (items.length === 0) return [];
+    const said = ((await this.#ask(material, task(items), Array.isArray)) ?? []).filter(isRecord);
+    return items.flatMap((item) => {
+      const answer = said.find((one) => String(one["id"]) === item.id && read(one) !== undefined);
+      return answer ? [[item, read(answer)!]] : [];
+    });
+  }
+
   /** Requests JSON, with a second attempt when the answer has another form; undefined when that fails too. */
-  async #ask(material: string, task: string, isRight: (value: unknown) => boolean): Promise<unknown> {
+  async #ask<Value>(
+    material: string,
+    task: string,
+    isRight: (value: unknown) => value is Value,
+  ): Promise<Value | undefined> {
     for (const words of [task, `${task}\nAnswer with the JSON alone: no other word.`]) {
       const value = jsonIn(await this.#send(material, words));
-      if (value !== undefined && isRight(value)) return value;
+      if (isRight(value)) return value;
     }
     this.#spent.rubbish++;
     return undefined;
@@ -320,14 +297,12 @@ export class Judge {
   async #send(material: string, task: string): Promise<string> {
     const { provider, maxCost } = this.#options;
     const input = roughTokens(material) + roughTokens(task) + roughTokens(SYSTEM);
-    if (maxCost !== undefined) {
-      const cost = this.#spent.cost ?? 0;
-      if (cost + (priceOf(input, 0, this.#options) ?? 0) > maxCost)
-        throw new EspalierError(
-          "over-budget",
-          `The judge has cost ${formatCost(cost)} and its next request would exceed --max-cost of $${maxCost}. Raise it, or judge fewer sessions.`,
-        );
-    }
+    const before = this.#spent.cost ?? 0;
+    if (maxCost !== undefined && before + (this.#priceOf(input, 0) ?? 0) > maxCost)
+      throw new EspalierError(
+        "over-budget",
+        `The judge has cost ${formatCost(before)} and its next request would exceed --max-cost of $${maxCost}. Raise it, or judge fewer sessions.`,
+      );
     if (!provider.summarizer)
       throw new EspalierError(
         "bad-input",
@@ -347,23 +322,34 @@ export class Judge {
     const written = usage?.output ?? roughTokens(text);
     this.#spent.requests++;
     this.#spent.tokens += read + written;
-    const cost = costOf(usage) || priceOf(read, written, this.#options);
+    const cost = costOf(usage) || this.#priceOf(read, written);
     this.#spent.cost = cost === null || this.#spent.cost === null ? null : this.#spent.cost + cost;
     return text;
   }
+
+  #priceOf(input: number, output: number): number | null {
+    const prices = pricesOf(this.#options.provider, input, this.#options.prices);
+    return prices ? (input * prices.input + output * prices.output) / 1_000_000 : null;
+  }
 }
 
-/** A text, or several texts, from which probes are answered. */
-interface Source {
-  name: "empty" | "tail" | "full" | number;
-  texts: readonly { text: string; probes: readonly Probe[] }[];
+/** Text from which probes are answered; a number means a candidate. */
+type Source = "empty" | "tail" | "full" | number;
+
+interface Asked extends Probe {
+  grades: Map<Source, number>;
 }
 
 interface Answered {
-  key: string;
-  probe: Probe;
+  source: Source;
+  probe: Asked;
   answer: string;
 }
+
+const readAnswer = ({ answer }: Record<string, unknown>) => (typeof answer === "string" ? answer : undefined);
+
+const readGrade = ({ grade }: Record<string, unknown>) =>
+  grade === 0 || grade === 0.5 || grade === 1 ? grade : undefined;
 
 const rounded = (value: number | null): number | null => value && Math.round(value * 1_000) / 1_000;
 
@@ -372,20 +358,23 @@ const textElement = (text: string): string => `<text>\n${escapeText(text)}\n</te
 const recordOf = (messages: readonly ReadMessage[]): string =>
   `<record>\n${messages.map(({ role, text }) => `<message role="${role}">\n${escapeText(text)}\n</message>`).join("\n")}\n</record>`;
 
-const roomOf = ({ contextWindow }: Provider): number => Math.floor(contextWindow * SHARE_OF_WINDOW);
-
 /** Maximum number of characters of one message, per token of the room. */
 const LONGEST_SHARE = 0.5;
 
-/** Divides a history into parts that fit into one request each; a message that is too long is cut to its beginning. */
-function partsOf(history: readonly ReadMessage[], provider: Provider): ReadMessage[][] {
-  const room = roomOf(provider);
+/**
+ * Divides messages into parts that fit into this share of the room of a request; a message that is too long is cut to
+ * its beginning.
+ */
+function partsOf(messages: readonly ReadMessage[], { contextWindow }: Provider, share = 1): ReadMessage[][] {
+  const room = Math.floor(contextWindow * SHARE_OF_WINDOW);
+  const longest = room * LONGEST_SHARE;
   const parts: ReadMessage[][] = [[]];
   let filled = 0;
-  for (const message of history) {
-    const fitting = cutTo(message, room * LONGEST_SHARE);
+  for (const message of messages) {
+    const beginning = { role: "user", content: message.text.slice(0, longest), timestamp: 0 } as const;
+    const fitting = roughTokens(message.text) <= longest ? message : new ReadMessage(beginning);
     const tokens = roughTokens(fitting.text) + 12;
-    if (filled + tokens > room && filled > 0) {
+    if (filled + tokens > room * share && filled > 0) {
       parts.push([]);
       filled = 0;
     }
@@ -396,22 +385,8 @@ function partsOf(history: readonly ReadMessage[], provider: Provider): ReadMessa
 }
 
 /** Returns the newest messages that fit into one request together with a summary. */
-function newestOf(messages: readonly ReadMessage[], provider: Provider): ReadMessage[] {
-  const newest: ReadMessage[] = [];
-  let left = roomOf(provider) * 0.8;
-  for (const message of messages.toReversed()) {
-    const fitting = cutTo(message, roomOf(provider) * LONGEST_SHARE);
-    left -= roughTokens(fitting.text) + 12;
-    if (left < 0) break;
-    newest.unshift(fitting);
-  }
-  return newest;
-}
-
-function cutTo(message: ReadMessage, tokens: number): ReadMessage {
-  if (roughTokens(message.text) <= tokens) return message;
-  return new ReadMessage({ role: "user", content: message.text.slice(0, Math.floor(tokens)), timestamp: 0 });
-}
+const newestOf = (messages: readonly ReadMessage[], provider: Provider): ReadMessage[] =>
+  partsOf(messages.toReversed(), provider, 0.8)[0]!.toReversed();
 
 /** Returns the names and values by which calls are compared. */
 function targetsIn(values: string): string[] {

@@ -10,7 +10,6 @@ import {
   type ReadCall,
   type ReadMessage,
   RUN_TOGETHER,
-  shareOf,
   type Transcript,
   wordsIn,
 } from "./transcript.ts";
@@ -52,9 +51,8 @@ export class Examination {
     this.#findings = findingsIn(cut.summarized).flatMap((text) => anchorsOf(text, rarity));
     this.#facts = stateOf(cut);
     this.#later = namesOf(cut.later.filter(({ role }) => role !== "toolResult"));
-    let again = 0;
-    for (const name of namesOf(cut.summarized)) if (this.#later.has(name)) again++;
-    this.#again = again >= FEWEST_NAMES;
+    const again = [...namesOf(cut.summarized)].filter((name) => this.#later.has(name));
+    this.#again = again.length >= FEWEST_NAMES;
   }
 
   /** Measures a text as a summary of this cut. A measure is null when the session has nothing to measure. */
@@ -68,7 +66,7 @@ export class Examination {
        * Share of needed names that are in the summary, or in a file that the summary names. A name is needed when the next
        * calls use it and only the summarized messages had it.
        */
-      reach: reachOf(text, this.#needs),
+      reach: reachOf(text, words, this.#needs),
       /** Share of the user's requests in the summary. */
       user: carriedOf(text, words, this.#requests),
       /** Share of the agent's findings in the summary. */
@@ -91,14 +89,23 @@ const namesOf = (messages: readonly ReadMessage[]): Set<string> =>
 
 /** A name that a later call uses and that only the summarized messages have. */
 interface Need {
-  name: string;
+  /** The name, or a file from which it can be read again. */
+  fact: Fact;
   weight: number;
-  /** Files from which the name can be read again. */
-  files: readonly string[];
 }
 
 /** Number of calls after the cut that are examined. */
-export const NEXT_CALLS = 60;
+const NEXT_CALLS = 60;
+
+/** Returns the messages up to the last examined call. */
+export function nextOf({ later }: Cut): readonly ReadMessage[] {
+  let calls = 0;
+  const end = later.findIndex((message) => {
+    calls += message.calls.length;
+    return calls >= NEXT_CALLS;
+  });
+  return end < 0 ? later : later.slice(0, end + 1);
+}
 
 /** Number of calls after which the weight of a need is halved. */
 const HALF_WEIGHT = 20;
@@ -111,25 +118,35 @@ function needsOf(cut: Cut): Need[] {
   const inSight = namesOf(cut.kept);
   const needed = new Map<string, number>();
   let number = 0;
-  const see = (name: string) => void (needed.has(name) || inSight.add(name));
-  for (const message of cut.later) {
+  for (const message of nextOf(cut)) {
     for (const call of message.calls) {
       number++;
       for (const name of namesIn(call.text)) {
-        if (before.has(name) && !inSight.has(name) && !needed.has(name)) needed.set(name, number);
+        if (before.has(name) && !inSight.has(name)) needed.set(name, number);
         inSight.add(name);
       }
     }
-    for (const name of message.role === "assistant" ? namesIn(message.prose) : message.names) see(name);
-    if (number >= NEXT_CALLS) break;
+    const told = message.role === "assistant" ? namesIn(message.prose) : message.names;
+    for (const name of told) inSight.add(name);
   }
   if (needed.size === 0) return [];
   const homes = filesOfNames(cut, needed);
   return [...needed].map(([name, at]) => {
     const files = homes.get(name) ?? [];
+    const inFiles = files.map((file): Piece => [pathEnd(file, 1), 0.8]).filter(([file]) => file.length > 4);
     // A name that is in no file cannot be read again.
-    return { name, files, weight: 2 ** (-(at - 1) / HALF_WEIGHT) * (files.length > 0 ? 1 : 2) };
+    const weight = 2 ** (-(at - 1) / HALF_WEIGHT) * (files.length > 0 ? 1 : 2);
+    return { weight, fact: firstOf(...piecesOf(name), ...inFiles) };
   });
+}
+
+/** Returns the pieces of a name: all of it, and with less of a share the ends of a path. */
+function piecesOf(name: string): Piece[] {
+  const isPath = name.includes("/") && !/^https?:/.test(name);
+  const parts = isPath ? name.split("/").filter(Boolean).length : 0;
+  if (parts < 2) return [[name, 1]];
+  const end: Piece[] = parts === 2 ? [] : [[pathEnd(name, Math.min(parts - 1, 3)), 0.9]];
+  return [[name, 1], ...end, [pathEnd(name, 2), 0.7]];
 }
 
 /** Returns the files of the calls that read or edited a needed name, by name. */
@@ -177,19 +194,15 @@ function commandOf({ arguments: given }: ReadCall): string | undefined {
   return inside?.replace(/\\(n|.)/g, (_, escaped: string) => (escaped === "n" ? "\n" : escaped));
 }
 
-function reachOf(text: string, needs: readonly Need[]): number | null {
+function reachOf(text: string, words: ReadonlySet<string>, needs: readonly Need[]): number | null {
   if (needs.length < FEWEST_NAMES) return null;
-  let got = 0;
-  let all = 0;
-  for (const { name, weight, files } of needs) {
+  let [got, all] = [0, 0];
+  for (const { weight, fact } of needs) {
     all += weight;
-    const isInFile = () => files.some((file) => fileName(file).length > 4 && text.includes(fileName(file)));
-    got += weight * (shareOf(text, name) || (isInFile() ? 0.8 : 0));
+    got += weight * fact(text, words);
   }
   return got / all;
 }
-
-const fileName = (path: string): string => pathEnd(path, 1);
 
 /** The rarest words and names of a request or finding. */
 type Anchors = readonly string[];
@@ -256,32 +269,20 @@ const MOST_FINDINGS = 4;
 
 /** Returns sentences at the end of a turn in which the agent states a reason or a result. */
 function findingsIn(history: readonly ReadMessage[]): string[] {
-  const findings: string[] = [];
-  let closing = "";
-  const close = () => {
-    const sentences = closing
+  const closings = [""];
+  for (const { role, prose } of history)
+    if (role === "user") closings.push("");
+    else if (role === "assistant" && prose.trim().length > (RUN_TOGETHER.test(prose) ? 20 : 60))
+      closings[closings.length - 1] = prose;
+  return closings.flatMap((closing) =>
+    closing
       .replace(/```[\s\S]*?```/g, "")
       .split(/(?<=[.!?:])\s+|(?<=[。！？])|\n+/)
-      .filter((sentence) => isOfLength(sentence) && CONCLUDES.test(sentence));
-    findings.push(...sentences.slice(0, MOST_FINDINGS));
-    closing = "";
-  };
-  for (const { role, prose } of history) {
-    if (role === "user") close();
-    else if (role === "assistant" && prose.trim().length > (RUN_TOGETHER.test(prose) ? 20 : 60))
-      closing = prose;
-  }
-  close();
-  return findings;
-}
-
-/**
- * Returns whether a sentence is between about a line and about a paragraph long; characters of scripts without spaces
- * count twice.
- */
-function isOfLength(sentence: string): boolean {
-  const length = sentence.length * (RUN_TOGETHER.test(sentence) ? 2 : 1);
-  return length > 40 && sentence.length < 400;
+      // From about a line to about a paragraph; characters of scripts without spaces count twice.
+      .filter((sentence) => sentence.length * (RUN_TOGETHER.test(sentence) ? 2 : 1) > 40)
+      .filter((sentence) => sentence.length < 400 && CONCLUDES.test(sentence))
+      .slice(0, MOST_FINDINGS),
+  );
 }
 
 /** A fact about the state at the cut: returns the share of the fact that a text has. */
@@ -330,17 +331,15 @@ function stateOf({ transcript, now, summarized }: Cut): Fact[] {
     .flatMap(({ prose }) => prose.match(ID) ?? []);
   const failures = [...runs.values()].filter((run) => run.failed).slice(-LAST_FAILURES);
   return [
-    ...newest(edits, LAST_EDITS).map(fileFact),
-    ...newest(commands, LAST_RUNS).map(commandFact),
+    ...newest(edits, LAST_EDITS).map((path) =>
+      firstOf([path, 1], [pathEnd(path, 2), 0.9], [pathEnd(path, 1), 0.8]),
+    ),
+    ...newest(commands, LAST_RUNS).map((key) => firstOf([key, 1], [beginningOf(key), 0.7])),
     ...failures.flatMap(({ output }) => {
       const lines = output.split("\n");
       return wordsFact((lines.find((line) => TROUBLE.test(line)) ?? lines[0]!).slice(0, 400), 3);
     }),
-    ...newest(said, LAST_IDS).map(
-      (id): Fact =>
-        (text) =>
-          text.includes(id) ? 1 : 0,
-    ),
+    ...newest(said, LAST_IDS).map((id) => firstOf([id, 1])),
     ...openTasks(tasks)
       .slice(0, OPEN_TASKS)
       .flatMap((task) => wordsFact(task, 2)),
@@ -359,25 +358,22 @@ const commandKey = (command: string): string =>
     .trim()
     .slice(0, 60);
 
-const fileFact =
-  (path: string): Fact =>
-  (text) =>
-    Math.max(
-      shareOf(text, path),
-      text.includes(pathEnd(path, 2)) ? 0.9 : 0,
-      text.includes(fileName(path)) ? 0.8 : 0,
-    );
+/** Returns the first words of a command, without short ones. */
+const beginningOf = (key: string): string =>
+  key
+    .split(/\s+/)
+    .filter(({ length }) => length > 2)
+    .slice(0, 3)
+    .join(" ");
 
-const commandFact =
-  (key: string): Fact =>
-  (text) => {
-    const beginning = key
-      .split(/\s+/)
-      .filter(({ length }) => length > 2)
-      .slice(0, 3)
-      .join(" ");
-    return text.includes(key) ? 1 : text.includes(beginning) ? 0.7 : 0;
-  };
+/** A piece of a fact, and the share of the fact that a text with this piece has. */
+type Piece = readonly [text: string, share: number];
+
+/** Returns a fact of which a text has the share of the first piece in it. */
+const firstOf =
+  (...pieces: readonly Piece[]): Fact =>
+  (text) =>
+    pieces.find(([piece]) => text.includes(piece))?.[1] ?? 0;
 
 /** Returns a fact that a text has when it has at least 60 % of the words; none when there are fewer words than `fewest`. */
 function wordsFact(told: string, fewest: number): Fact[] {
@@ -387,10 +383,10 @@ function wordsFact(told: string, fewest: number): Fact[] {
 }
 
 /** Returns the tasks that a program of calls lists; undefined when it lists none. */
-function tasksIn({ name, text }: ReadCall): { step: string; status: string }[] | undefined {
+function tasksIn({ name, text }: ReadCall): unknown[] | undefined {
   if (name !== "exec" || !text.includes("update_plan")) return undefined;
-  const listed = [...text.matchAll(/"step":"((?:[^"\\]|\\.)*)","status":"(\w+)"/g)];
-  return listed.map(([, step, status]) => ({ step: step!, status: status! }));
+  const listed = text.matchAll(/"step":"(?<step>(?:[^"\\]|\\.)*)","status":"(?<status>\w+)"/g);
+  return Array.from(listed, ({ groups }) => groups);
 }
 
 function openTasks(tasks: readonly unknown[]): string[] {
@@ -412,18 +408,8 @@ const isPlain = (word: string): boolean =>
 const BARE_LIST = 8;
 
 function dumpOf(text: string): number {
-  let dump = 0;
-  for (const line of text.split("\n")) {
-    let run: RegExpMatchArray[] = [];
-    const end = () => {
-      if (run.length >= BARE_LIST) dump += run.at(-1)!.index! + run.at(-1)![0].length - run[0]!.index!;
-      run = [];
-    };
-    for (const word of line.matchAll(/\S+/g)) {
-      if (isPlain(word[0])) end();
-      else run.push(word);
-    }
-    end();
-  }
-  return dump / Math.max(1, text.length);
+  // A word of prose ends a list, as the end of a line does.
+  const lists = text.replace(/\S+/g, (word) => (isPlain(word) ? "\n" : word)).split("\n");
+  const bare = lists.map((list) => list.trim()).filter((list) => list.split(/\s+/).length >= BARE_LIST);
+  return bare.reduce((sum, { length }) => sum + length, 0) / Math.max(1, text.length);
 }

@@ -1,33 +1,26 @@
 // Report as one page for a browser: no script, no network, light and dark.
-import { formatCost } from "../reading/figures.ts";
+import { formatCount } from "@espalier/session-tree";
 import type { JudgedSession } from "./judge.ts";
-import { CATEGORIES } from "./probes.ts";
 import {
   COLUMNS,
-  type Column,
   type DetailedRow,
+  figureText,
+  judgedTable,
   type Report,
   type Row,
   type SessionReport,
 } from "./report.ts";
 
 /** Makes the page of a report; the same report always gives the same page. */
-export function reportPage(report: Report): string {
-  const measured = report.sessions.filter(({ skipped }) => skipped === null);
-  const names = measured.map(({ session }) => session).join(", ");
+export function reportPage({ mean, sessions, judged = [] }: Report): string {
+  const names = sessions.flatMap(({ session, skipped }) => (skipped === null ? [textOf(session)] : []));
+  const measured = names.length === 1 ? "Session" : `Mean of ${names.length} sessions`;
   const body = [
     "<h1>What a compaction keeps</h1>",
-    `<p>${measured.length === 0 ? "No session could be measured." : `${textOf(measured.length === 1 ? "Session" : `Mean of ${measured.length} sessions`)}: ${textOf(names)}.`}</p>`,
-    ...(report.mean.length > 0
-      ? [
-          figure("What the summary carries", carriedPicture(drawn(report.mean)), CARRIED),
-          "<h2>All figures</h2>",
-          tableOf(report.mean),
-          LEGEND,
-        ]
-      : []),
-    ...(report.judged ?? []).map(judgedPart),
-    ...report.sessions.map(sessionPart),
+    `<p>${names.length === 0 ? "No session could be measured." : `${measured}: ${names.join(", ")}.`}</p>`,
+    ...(mean.length > 0 ? [carriedPicture(mean), "<h2>All figures</h2>", figuresTable(mean), LEGEND] : []),
+    ...judged.map(judgedPart),
+    ...sessions.map(sessionPart),
   ];
   return `<!doctype html>
 <html lang="en">
@@ -69,83 +62,29 @@ const textOf = (text: string): string =>
   text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 
 const nameOf = ({ policy, summarizer }: Pick<Row, "policy" | "summarizer">): string =>
-  policy === null ? `${summarizer}, at once` : `${policy}, ${summarizer}`;
+  textOf(policy === null ? `${summarizer}, at once` : `${policy}, ${summarizer}`);
 
-/** Rows to draw: real summarizers, and the ends of the scale. */
-const drawn = (rows: readonly Row[]): Row[] =>
-  rows.filter(({ isControl, policy, rounds }) => rounds > 0 && (!isControl || policy === null));
-
-const CARRIED = "Share of each that it has, from 0 to 1. Controls are below the line.";
-
-const figure = (caption: string, picture: string, note: string): string =>
-  `<figure><figcaption>${caption}</figcaption><p class="soft">${note}</p>${picture}</figure>`;
-
-const count = (value: number): string => Math.round(value).toLocaleString("en-US");
-const share = (value: number): string => value.toFixed(2);
-
-const ROW_HEIGHT = 22;
-const NAMES_WIDTH = 190;
-
-function carriedPicture(rows: readonly Row[]): string {
-  const columns = ["reach", "user", "found", "state"] as const;
-  const [width, top] = [820, 42];
-  const height = top + rows.length * ROW_HEIGHT + 6;
-  const x = (value: number) => round(NAMES_WIDTH + value * (width - NAMES_WIDTH - 24));
-  const parts = columns.map(
-    (column, at) =>
-      `<circle cx="${NAMES_WIDTH + at * 110}" cy="10" r="5" fill="var(--c${at})"/><text x="${NAMES_WIDTH + 10 + at * 110}" y="14">${column}</text>`,
-  );
-  for (const tick of [0, 0.25, 0.5, 0.75, 1])
-    parts.push(
-      `<line class="axis" x1="${x(tick)}" x2="${x(tick)}" y1="${top}" y2="${height}"/><text class="soft" x="${x(tick)}" y="${top - 6}" text-anchor="middle">${tick}</text>`,
-    );
-  rows.forEach((row, at) => {
-    const y = top + at * ROW_HEIGHT + ROW_HEIGHT / 2;
-    if (row.isControl && !rows[at - 1]?.isControl)
-      parts.push(
-        `<line class="axis" x1="0" x2="${width}" y1="${y - ROW_HEIGHT / 2}" y2="${y - ROW_HEIGHT / 2}"/>`,
-      );
-    parts.push(
-      `<text x="0" y="${y + 4}"${row.isControl ? ' class="soft"' : ""}>${textOf(nameOf(row))}</text>`,
-    );
-    columns.forEach((column, place) => {
-      const value = row[column];
-      if (value === null) return;
-      // Dots of equal figures are drawn apart.
-      const raised = y + (place - 1.5) * 3.2;
-      parts.push(
-        `<circle cx="${x(value)}" cy="${round(raised)}" r="5" fill="var(--c${place})" fill-opacity="0.85"><title>${column} ${value}</title></circle>`,
-      );
-    });
+/** Makes a table; the texts of the cells are escaped. Rows of controls are grey. */
+function table(
+  headings: readonly string[],
+  rows: readonly (readonly string[])[],
+  isControl?: readonly boolean[],
+): string {
+  const heading = headings.map((name) => `<th>${name}</th>`).join("");
+  const lines = rows.map((cells, at) => {
+    const line = cells.map((cell) => `<td>${textOf(cell)}</td>`).join("");
+    return `<tr${isControl?.[at] ? ' class="control"' : ""}>${line}</tr>`;
   });
-  return svg(width, height, "Shares that each summary carries", parts);
+  return `<div class="scroll"><table><thead><tr>${heading}</tr></thead><tbody>${lines.join("\n")}</tbody></table></div>`;
 }
 
-const round = (value: number): number => Math.round(value * 10) / 10;
-
-const svg = (width: number, height: number, title: string, parts: readonly string[]): string =>
-  `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="${title}">${parts.join("")}</svg>`;
-
-function tableOf(rows: readonly Row[]): string {
-  const heading = ["policy", "summarizer", "rounds", ...COLUMNS].map((name) => `<th>${name}</th>`).join("");
-  const lines = rows.map((row) => {
-    const cells = COLUMNS.map((column) => `<td>${cell(column, row[column])}</td>`).join("");
-    return `<tr${row.isControl ? ' class="control"' : ""}><td>${row.policy ?? "at once"}</td><td>${textOf(row.summarizer)}</td><td>${row.rounds}</td>${cells}</tr>`;
+function figuresTable(rows: readonly Row[]): string {
+  const cells = rows.map((row) => {
+    const figures = COLUMNS.map((column) => figureText(column, row[column]));
+    return [row.policy ?? "at once", row.summarizer, String(row.rounds), ...figures];
   });
-  return table(heading, lines);
-}
-
-const table = (heading: string, lines: readonly string[]): string =>
-  `<div class="scroll"><table><thead><tr>${heading}</tr></thead><tbody>${lines.join("\n")}</tbody></table></div>`;
-
-const list = (title: string, items: readonly string[]): string =>
-  items.length === 0 ? "" : `<details><summary>${title}</summary><ul>${items.join("")}</ul></details>`;
-
-function cell(column: Column, value: number | null): string {
-  if (value === null) return "–";
-  if (column === "tokens" || column === "refetch") return count(value);
-  if (column === "price") return formatCost(value);
-  return column === "invented" ? value.toFixed(1) : share(value);
+  const isControl = rows.map((row) => row.isControl);
+  return table(["policy", "summarizer", "rounds", ...COLUMNS], cells, isControl);
 }
 
 const LEGEND = `<p class="soft">reach: of what the next calls need, what it or a file that it names has · user, found: what users asked for
@@ -153,111 +92,139 @@ and what the agent concluded · state: files, commands, failures, ids and open t
 that are written again · current, stale: values that changed, as they are and as they were · invented: names and numbers that no message has.
 Grey rows are controls.</p>`;
 
-function sessionPart({
-  session,
-  messages,
-  tokens,
-  keepTokens,
-  skipped,
-  unmeasured,
-  rows,
-}: SessionReport): string {
-  const heading = `<h2>${textOf(session)}</h2>`;
-  if (skipped !== null) return `${heading}<p>${textOf(skipped)}</p>`;
-  const real = rows.filter(({ isControl, policy, rounds }) => !isControl && policy !== null && rounds > 0);
-  return [
-    heading,
-    `<p class="soft">${count(messages)} messages, ${count(tokens)} tokens; each compaction keeps ${count(keepTokens)}.</p>`,
-    ...(unmeasured === null ? [] : [`<p class="soft">${textOf(unmeasured)}</p>`]),
-    rulesPart(real),
-    ...rows
-      .filter(({ problem }) => problem !== null)
-      .map((row) => `<p>${textOf(`${nameOf(row)}: ${row.problem}`)}</p>`),
-    `<details><summary>Figures of this session</summary>${tableOf(rows)}</details>`,
-    inventedPart(rows.filter(({ isControl }) => !isControl)),
-  ].join("\n");
-}
+const list = (title: string, items: readonly string[]): string =>
+  items.length === 0 ? "" : `<details><summary>${title}</summary><ul>${items.join("")}</ul></details>`;
 
-function judgedPart({ session, judge, probes, dropped, empty, full, rows }: JudgedSession): string {
-  const heading = ["policy", "summarizer", "score", ...CATEGORIES, "next call"]
-    .map((name) => `<th>${name}</th>`)
-    .join("");
-  const written = (value: number | null) => `<td>${value === null ? "–" : share(value)}</td>`;
-  const lines = rows.map(
-    (row) =>
-      `<tr><td>${row.policy ?? "at once"}</td><td>${textOf(row.summarizer)}</td>${[row.score, ...CATEGORIES.map((category) => row.categories[category]), row.next].map(written).join("")}</tr>`,
-  );
+function judgedPart(judged: JudgedSession): string {
+  const { session, judge, probes, empty, full, rows } = judged;
+  const { headings, lines, leftOut } = judgedTable(judged);
   const lost = rows.flatMap((row) =>
-    row.lost.map(
-      ({ category, question }) => `<li>${textOf(`${nameOf(row)}, ${category}: ${question}`)}</li>`,
-    ),
+    row.lost.map(({ category, question }) => `<li>${nameOf(row)}, ${category}: ${textOf(question)}</li>`),
   );
-  const { unquoted, unreadable, inTail, ungraded } = dropped;
   return [
     `<h2>${textOf(`${session}, judged by ${judge}`)}</h2>`,
-    `<p class="soft">${probes} questions. Score without any history ${empty ?? "–"}, with the whole history ${full ?? "–"}. Left out: ${unquoted} without a literal quotation, ${unreadable} unreadable, ${inTail} that the kept messages answer, ${ungraded} without an answer or a grade.</p>`,
-    table(heading, lines),
+    `<p class="soft">${probes} questions. Score without any history ${empty ?? "–"}, with the whole history ${full ?? "–"}. Left out: ${leftOut}</p>`,
+    table(headings, lines),
     list(`Questions that were lost: ${lost.length}`, lost),
   ].join("\n");
 }
 
-function rulesPart(rows: readonly DetailedRow[]): string {
-  const stated = Math.max(0, ...rows.map(({ ruleFigures }) => ruleFigures.of));
-  if (stated === 0) return `<p class="soft">No rule of the user was found in it.</p>`;
-  const fallen = rows.flatMap((row) =>
-    row.ruleFigures.fallen.map(
-      ({ text, stated: from, fell }) =>
-        `<li>${textOf(nameOf(row))}: <code>${textOf(text.slice(0, 200))}</code>, stated in round ${from}, fell in round ${fell}</li>`,
-    ),
-  );
-  return `${figure("Rules of the user by round", rulesPicture(rows), "Those that the model still reads. The grey line is those that hold.")}${list(`Rules that fell: ${fallen.length}`, fallen)}`;
-}
-
-/** Draws a line for each policy; lines of equal figures are drawn side by side. */
-function rulesPicture(rows: readonly DetailedRow[]): string {
-  const rounds = Math.max(...rows.map(({ ruleFigures }) => ruleFigures.byRound.length));
-  const most = Math.max(1, ...rows.flatMap(({ ruleFigures }) => ruleFigures.byRound.map(({ of }) => of)));
-  const [width, height, left, bottom] = [820, 190, 34, 26];
-  const right = width - 200;
-  const x = (at: number) => round(left + (rounds < 2 ? 0 : (at * (right - left)) / (rounds - 1)));
-  const y = (value: number) => round(height - bottom - (value * (height - bottom - 16)) / most);
-  const parts = [0, most].map(
-    (tick) =>
-      `<line class="axis" x1="${left}" x2="${right}" y1="${y(tick)}" y2="${y(tick)}"/><text class="soft" x="${left - 8}" y="${y(tick) + 4}" text-anchor="end">${tick}</text>`,
-  );
-  for (let at = 0; at < rounds; at++)
-    parts.push(`<text class="soft" x="${x(at)}" y="${height - 6}" text-anchor="middle">${at + 1}</text>`);
-  const line = (values: readonly number[], shift: number) =>
-    values.map((value, at) => `${x(at)},${round(y(value) + shift)}`).join(" ");
-  const longest = rows.reduce((a, b) =>
-    b.ruleFigures.byRound.length > a.ruleFigures.byRound.length ? b : a,
-  );
-  const hold = longest.ruleFigures.byRound.map(({ of }) => of);
-  parts.push(
-    `<polyline points="${line(hold, 0)}" fill="none" stroke="var(--soft)" stroke-width="7" stroke-opacity="0.3"/>`,
-  );
-  rows.forEach((row, at) => {
-    const colour = `var(--c${at % 5})`;
-    const held = row.ruleFigures.byRound.map((of) => of.held);
-    const dashes = at >= 5 ? ' stroke-dasharray="5 3"' : "";
-    parts.push(
-      `<polyline points="${line(held, (at - rows.length / 2) * 1.6)}" fill="none" stroke="${colour}" stroke-width="2"${dashes}/>`,
-      `<circle cx="${right + 20}" cy="${14 + at * 18}" r="5" fill="${colour}"/><text x="${right + 30}" y="${18 + at * 18}">${textOf(nameOf(row))}</text>`,
-    );
-  });
-  return svg(width, Math.max(height, 20 + rows.length * 18), "Rules held by round", parts);
+function sessionPart(report: SessionReport): string {
+  const { session, messages, tokens, keepTokens, skipped, unmeasured, rows } = report;
+  const heading = `<h2>${textOf(session)}</h2>`;
+  if (skipped !== null) return `${heading}<p>${textOf(skipped)}</p>`;
+  return [
+    heading,
+    `<p class="soft">${formatCount(messages)} messages, ${formatCount(tokens)} tokens; each compaction keeps ${formatCount(keepTokens)}.</p>`,
+    ...(unmeasured === null ? [] : [`<p class="soft">${textOf(unmeasured)}</p>`]),
+    rulesPart(rows.filter(({ isControl, policy, rounds }) => !isControl && policy !== null && rounds > 0)),
+    ...rows.flatMap((row) => (row.problem === null ? [] : [`<p>${nameOf(row)}: ${textOf(row.problem)}</p>`])),
+    `<details><summary>Figures of this session</summary>${figuresTable(rows)}</details>`,
+    inventedPart(rows.filter(({ isControl, inventions }) => !isControl && inventions.length > 0)),
+  ].join("\n");
 }
 
 /** Maximum number of inventions that are listed for a row. */
 const LISTED = 30;
 
 function inventedPart(rows: readonly DetailedRow[]): string {
-  const lines = rows
-    .filter(({ inventions }) => inventions.length > 0)
-    .map((row) => {
-      const names = row.inventions.slice(0, LISTED).map((name) => `<code>${textOf(name)}</code>`);
-      const more = row.inventions.length > LISTED ? ` and ${row.inventions.length - LISTED} more` : "";
-      return `<li>${textOf(nameOf(row))}: ${names.join(" ")}${more}</li>`;
-    });
+  const lines = rows.map((row) => {
+    const names = row.inventions.slice(0, LISTED).map((name) => `<code>${textOf(name)}</code>`);
+    const more = row.inventions.length > LISTED ? ` and ${row.inventions.length - LISTED} more` : "";
+    return `<li>${nameOf(row)}: ${names.join(" ")}${more}</li>`;
+  });
   return list("Names and numbers that no message has", lines);
+}
+
+function rulesPart(rows: readonly DetailedRow[]): string {
+  if (rows.every(({ ruleFigures }) => ruleFigures.of === 0))
+    return `<p class="soft">No rule of the user was found in it.</p>`;
+  const fallen = rows.flatMap((row) =>
+    row.ruleFigures.fallen.map(
+      ({ text, stated, fell }) =>
+        `<li>${nameOf(row)}: <code>${textOf(text.slice(0, 200))}</code>, stated in round ${stated}, fell in round ${fell}</li>`,
+    ),
+  );
+  return rulesPicture(rows) + list(`Rules that fell: ${fallen.length}`, fallen);
+}
+
+const WIDTH = 820;
+
+/** Makes a picture with a caption and a note. */
+const picture = (caption: string, note: string, label: string, height: number, parts: readonly string[]) =>
+  `<figure><figcaption>${caption}</figcaption><p class="soft">${note}</p><svg viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${label}">${parts.join("")}</svg></figure>`;
+
+const round = (value: number): number => Math.round(value * 10) / 10;
+
+const axis = (x1: number, x2: number, y1: number, y2: number): string =>
+  `<line class="axis" x1="${x1}" x2="${x2}" y1="${y1}" y2="${y2}"/>`;
+
+const tick = (x: number, y: number, anchor: "middle" | "end", value: number): string =>
+  `<text class="soft" x="${x}" y="${y}" text-anchor="${anchor}">${value}</text>`;
+
+/** Draws a dot with the name of what has its colour. */
+const key = (x: number, y: number, colour: number, name: string): string =>
+  `<circle cx="${x}" cy="${y}" r="5" fill="var(--c${colour})"/><text x="${x + 10}" y="${y + 4}">${name}</text>`;
+
+/** Draws shares of the real summarizers, and of the ends of the scale. */
+function carriedPicture(mean: readonly Row[]): string {
+  const rows = mean.filter(({ isControl, policy, rounds }) => rounds > 0 && (!isControl || policy === null));
+  const columns = ["reach", "user", "found", "state"] as const;
+  const [left, top, rowHeight] = [190, 42, 22];
+  const height = top + rows.length * rowHeight + 6;
+  const x = (value: number) => round(left + value * (WIDTH - left - 24));
+  const note = "Share of each that it has, from 0 to 1. Controls are below the line.";
+  return picture("What the summary carries", note, "Shares that each summary carries", height, [
+    ...columns.map((column, at) => key(left + at * 110, 10, at, column)),
+    ...[0, 0.25, 0.5, 0.75, 1].flatMap((value) => [
+      axis(x(value), x(value), top, height),
+      tick(x(value), top - 6, "middle", value),
+    ]),
+    ...rows.flatMap((row, at) => {
+      const y = top + at * rowHeight;
+      return [
+        row.isControl && !rows[at - 1]?.isControl ? axis(0, WIDTH, y, y) : "",
+        `<text x="0" y="${y + 15}"${row.isControl ? ' class="soft"' : ""}>${nameOf(row)}</text>`,
+        ...columns.map((column, place) => {
+          const value = row[column];
+          // Dots of equal figures are drawn apart.
+          const raised = round(y + rowHeight / 2 + (place - 1.5) * 3.2);
+          return value === null
+            ? ""
+            : `<circle cx="${x(value)}" cy="${raised}" r="5" fill="var(--c${place})" fill-opacity="0.85"><title>${column} ${value}</title></circle>`;
+        }),
+      ];
+    }),
+  ]);
+}
+
+/** Draws a line for each policy; lines of equal figures are drawn side by side. */
+function rulesPicture(rows: readonly DetailedRow[]): string {
+  const figures = rows.map(({ ruleFigures }) => ruleFigures.byRound);
+  const longest = figures.reduce((a, b) => (b.length > a.length ? b : a));
+  const most = Math.max(1, ...figures.flat().map(({ of }) => of));
+  const [left, right, top, bottom] = [34, 620, 16, 164];
+  const x = (at: number) => round(left + (at * (right - left)) / Math.max(1, longest.length - 1));
+  const y = (value: number) => round(bottom - (value * (bottom - top)) / most);
+  const line = (values: readonly number[], shift: number, look: string) =>
+    `<polyline points="${values.map((value, at) => `${x(at)},${round(y(value) + shift)}`).join(" ")}" fill="none" ${look}/>`;
+  const height = Math.max(bottom + 26, 20 + rows.length * 18);
+  const note = "Those that the model still reads. The grey line is those that hold.";
+  const of = longest.map((round) => round.of);
+  return picture("Rules of the user by round", note, "Rules held by round", height, [
+    ...[0, most].flatMap((value) => [
+      axis(left, right, y(value), y(value)),
+      tick(left - 8, y(value) + 4, "end", value),
+    ]),
+    ...longest.map((_, at) => tick(x(at), bottom + 20, "middle", at + 1)),
+    line(of, 0, 'stroke="var(--soft)" stroke-width="7" stroke-opacity="0.3"'),
+    ...figures.flatMap((rounds, at) => {
+      const held = rounds.map((round) => round.held);
+      const look = `stroke="var(--c${at % 5})" stroke-width="2"${at >= 5 ? ' stroke-dasharray="5 3"' : ""}`;
+      return [
+        line(held, (at - rows.length / 2) * 1.6, look),
+        key(right + 20, 14 + at * 18, at % 5, nameOf(rows[at]!)),
+      ];
+    }),
+  ]);
 }

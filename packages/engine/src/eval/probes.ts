@@ -15,7 +15,6 @@ export interface Probe {
   category: Category;
   question: string;
   answer: string;
-  quote: string;
   /** Index of the part of the history that has the quotation. */
   part: number;
 }
@@ -89,24 +88,22 @@ const SHORTEST_QUOTE = 12;
  * Checks the probes that a model wrote about one part of a history: each quotation must be in it, character by
  * character. A repeated question is left out without being counted.
  */
-export function checkProbes(written: unknown, messages: readonly ReadMessage[], part: number): CheckedProbes {
+export function checkProbes(
+  written: readonly unknown[],
+  messages: readonly ReadMessage[],
+  part: number,
+): CheckedProbes {
   const checked: CheckedProbes = { probes: [], unquoted: 0, unreadable: 0 };
-  if (!Array.isArray(written)) return checked;
   for (const one of written) {
-    const { category, question, answer, quote: copied } = isRecord(one) ? one : {};
+    const { category: name, question, answer, quote: copied } = isRecord(one) ? one : {};
+    const category = CATEGORIES.find((known) => known === name);
     // The model saw the record escaped, so that quotations are escaped too.
     const quote = isText(copied) ? unescapeText(copied) : "";
-    const known = CATEGORIES.find((name) => name === category);
-    if (!known || !isText(question) || !isText(answer)) {
-      checked.unreadable++;
-      continue;
-    }
-    if (quote.length < SHORTEST_QUOTE || !messages.some(({ text }) => text.includes(quote))) {
-      checked.unquoted++;
-      continue;
-    }
-    const isAsked = checked.probes.some((probe) => probe.question === question);
-    if (!isAsked) checked.probes.push({ id: "", category: known, question, answer, quote, part });
+    const isQuoted = quote.length >= SHORTEST_QUOTE && messages.some(({ text }) => text.includes(quote));
+    if (!category || !isText(question) || !isText(answer)) checked.unreadable++;
+    else if (!isQuoted) checked.unquoted++;
+    else if (!checked.probes.some((probe) => probe.question === question))
+      checked.probes.push({ id: "", category, question, answer, part });
   }
   return checked;
 }
@@ -118,9 +115,7 @@ export function chooseProbes(parts: readonly CheckedProbes[]): Probe[] {
   const chosen = CATEGORIES.flatMap((category) => {
     const byPart = parts.map(({ probes }) => probes.filter((probe) => probe.category === category));
     // Takes one of each part in turn: the beginning of a session counts as much as its end.
-    const inTurn = Array.from({ length: EACH }, (_, at) =>
-      byPart.flatMap((probes) => probes.slice(at, at + 1)),
-    );
+    const inTurn = Array.from({ length: EACH }, (_, at) => byPart.flatMap((probes) => probes[at] ?? []));
     return inTurn.flat().slice(0, EACH);
   });
   return chosen.map((probe, at) => ({ ...probe, id: `q${at + 1}` }));
@@ -128,28 +123,9 @@ export function chooseProbes(parts: readonly CheckedProbes[]): Probe[] {
 
 /** Returns the value of a JSON text, also inside a fence or between words; undefined when there is none. */
 export function jsonIn(text: string): unknown {
-  const candidates = [text, ...(/```(?:json)?\s*([\s\S]*?)```/.exec(text)?.slice(1) ?? [])];
-  for (const [open, close] of [
-    ["[", "]"],
-    ["{", "}"],
-  ] as const) {
-    const [start, end] = [text.indexOf(open), text.lastIndexOf(close)];
-    if (start >= 0 && end > start) candidates.push(text.slice(start, end + 1));
-  }
-  return candidates.map(parsedJson).find((value) => typeof value === "object" && value !== null);
-}
-
-/** Returns the values of a list of `{ id, … }` by their ids; undefined for any other value. */
-export function byId<Value>(
-  written: unknown,
-  read: (item: Record<string, unknown>) => Value | undefined,
-): Map<string, Value> | undefined {
-  if (!Array.isArray(written)) return undefined;
-  const values = new Map<string, Value>();
-  for (const item of written) {
-    const value = isRecord(item) ? read(item) : undefined;
-    if (isRecord(item) && value !== undefined && !values.has(String(item["id"])))
-      values.set(String(item["id"]), value);
-  }
-  return values;
+  const inFence = /```(?:json)?\s*([\s\S]*?)```/.exec(text)?.[1];
+  const list = text.slice(text.indexOf("["), text.lastIndexOf("]") + 1);
+  const object = text.slice(text.indexOf("{"), text.lastIndexOf("}") + 1);
+  const values = [text, inFence, list, object].map(parsedJson);
+  return values.find((value) => typeof value === "object" && value !== null);
 }

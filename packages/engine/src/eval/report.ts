@@ -1,7 +1,10 @@
 // Report of an evaluation: its columns and rows, as data.
 import type { PolicyName } from "@espalier/compaction/policies";
+import { formatCount } from "@espalier/session-tree";
+import { formatCost } from "../reading/figures.ts";
 import type { JudgedSession } from "./judge.ts";
 import { MEASURES } from "./measures.ts";
+import { CATEGORIES } from "./probes.ts";
 import { meanOf } from "./transcript.ts";
 
 /** Result of an evaluation: the means over the sessions, then each session. */
@@ -31,8 +34,10 @@ export const COLUMNS = [
 /** A column of the report. */
 export type Column = (typeof COLUMNS)[number];
 
+type Figures = Readonly<Record<Column, number | null>>;
+
 /** Means of the rounds of one policy and one summarizer; null when there is nothing to measure. */
-export type Row = Readonly<Record<Column, number | null>> & {
+export type Row = Figures & {
   /** Null: all older messages were summarized at once, without a policy. */
   policy: PolicyName | null;
   summarizer: string;
@@ -85,13 +90,13 @@ export interface RuleFigures {
   fallen: readonly RuleRound[];
 }
 
-/** Returns the figures of all columns, rounded to the digits that are the same on any machine. */
-export function figuresOf(figure: (column: Column) => number | null): Record<Column, number | null> {
-  const rounded = (value: number | null) => value && Math.round(value * 10_000) / 10_000;
-  return Object.fromEntries(COLUMNS.map((column) => [column, rounded(figure(column))])) as Record<
-    Column,
-    number | null
-  >;
+/** Returns the mean of each column, rounded to the digits that are the same on any machine. */
+export function meanFigures(rows: readonly Figures[]): Figures {
+  const means = COLUMNS.map((column) => {
+    const mean = meanOf(rows.map((row) => row[column]));
+    return [column, mean && Math.round(mean * 10_000) / 10_000];
+  });
+  return Object.fromEntries(means);
 }
 
 /** Returns the mean of each row over the sessions that have the row. */
@@ -102,7 +107,25 @@ export function meanRows(reports: readonly SessionReport[]): Row[] {
       .flatMap(({ rows }) => rows)
       .filter((row) => row.policy === policy && row.summarizer === summarizer && row.rounds > 0);
     const rounds = same.reduce((sum, row) => sum + row.rounds, 0);
-    const figures = figuresOf((column) => meanOf(same.map((row) => row[column])));
-    return { policy, summarizer, isControl, rounds, ...figures };
+    return { policy, summarizer, isControl, rounds, ...meanFigures(same) };
   });
 }
+
+/** Returns a figure as people read it; a dash when there is none. */
+export function figureText(column: Column, figure: number | null): string {
+  if (figure === null) return "–";
+  if (column === "tokens" || column === "refetch") return formatCount(Math.round(figure));
+  if (column === "price") return formatCost(figure);
+  return figure.toFixed(column === "invented" ? 1 : 2);
+}
+
+/** Returns a judgement as people read it: headings and cells of its scores, and the numbers of left-out questions. */
+export const judgedTable = ({ rows, dropped }: JudgedSession) => ({
+  headings: ["policy", "summarizer", "score", ...CATEGORIES, "next call"],
+  lines: rows.map(({ policy, summarizer, score, categories, next }) => [
+    policy ?? "at once",
+    summarizer,
+    ...[score, ...CATEGORIES.map((name) => categories[name]), next].map((share) => share?.toFixed(2) ?? "–"),
+  ]),
+  leftOut: `${dropped.unquoted} without a literal quotation, ${dropped.unreadable} unreadable, ${dropped.inTail} that the kept messages answer, ${dropped.ungraded} without an answer or a grade.`,
+});

@@ -14,7 +14,7 @@ import type { Summarizer } from "@espalier/summarizer";
 import { createSession } from "../session/open.ts";
 import type { Session } from "../session/session.ts";
 import type { Cut } from "./measures.ts";
-import { ReadMessage, Transcript } from "./transcript.ts";
+import { ReadMessage, Transcript, tokensOf } from "./transcript.ts";
 
 /** A cut with the text that replaces the summarized messages. */
 export interface Round extends Cut {
@@ -50,9 +50,7 @@ export interface Cuts {
 export function cutsOf(transcript: Transcript, keepTokens?: number): Cuts {
   const keeping = (tokens: number): Cuts => ({
     keepTokens: tokens,
-    cuts: Array.from({ length: POINTS }, (_, at) => cutAt(transcript, at + 1, tokens)).flatMap(
-      (cut) => cut ?? [],
-    ),
+    cuts: Array.from({ length: POINTS }, (_, at) => cutAt(transcript, at + 1, tokens) ?? []).flat(),
   });
   if (keepTokens !== undefined) return keeping(keepTokens);
   const usual = keeping(KEPT_TOKENS);
@@ -86,9 +84,6 @@ export function forecastSummaries(
 
 /** Assumed tokens of a summary. */
 const WRITTEN_TOKENS = 1_500;
-
-const tokensOf = (messages: readonly ReadMessage[]): number =>
-  messages.reduce((sum, { tokens }) => sum + tokens, 0);
 
 /** Returns a cut with a text as its summary. */
 export const roundOf = (cut: Cut, text: string): Round => ({
@@ -151,14 +146,12 @@ const emptySession = (): Promise<Session> =>
     store: memoryStore(),
     id: "eval",
     cwd: "/",
-    now: () => TIME,
+    now: () => Date.UTC(2026, 0, 1),
     offloadStorage: memoryOffloadStorage(),
     // Texts are not redacted: the measures need them unchanged.
     redact: false,
     log: { warn: () => {}, error: () => {} },
   });
-
-const TIME = Date.UTC(2026, 0, 1);
 
 /** Prefix of the ids of messages, before their number. */
 const ID = "message-";

@@ -10,7 +10,7 @@ export interface ReadCall {
   text: string;
 }
 
-/** One message and its derived values, each computed when it is first read. */
+/** One message and its derived values; names, words and lines are computed when they are first read. */
 export class ReadMessage {
   readonly message: ContextMessage;
   /** Index in the transcript; -1 for a message outside of a transcript. */
@@ -19,7 +19,12 @@ export class ReadMessage {
   /** Text of the text blocks alone. */
   readonly prose: string;
   readonly calls: readonly ReadCall[];
-  #text: string | undefined;
+  /** Text of the text blocks and calls. */
+  readonly text: string;
+  /** Size of its text in characters / 4. */
+  readonly tokens: number;
+  /** True for the result of a tool call that failed. */
+  readonly isError: boolean;
   #names: ReadonlySet<string> | undefined;
   #words: ReadonlySet<string> | undefined;
   #lines: readonly string[] | undefined;
@@ -33,19 +38,10 @@ export class ReadMessage {
       const values: Record<string, unknown> = isRecord(given) ? given : { input: given };
       return { id: String(id), name: String(name), arguments: values, text: valuesText(values) };
     });
-  }
-
-  /** Text of the text blocks and calls. */
-  get text(): string {
-    this.#text ??= [this.prose, ...this.calls.map((call) => `${call.name} ${call.text}`)]
-      .filter((part) => part !== "")
-      .join("\n");
-    return this.#text;
-  }
-
-  /** Size of its text in characters / 4. */
-  get tokens(): number {
-    return Math.ceil(this.text.length / 4);
+    const called = this.calls.map((call) => `${call.name} ${call.text}`);
+    this.text = [this.prose, ...called].filter((part) => part !== "").join("\n");
+    this.isError = message.role === "toolResult" && message.isError === true;
+    this.tokens = Math.ceil(this.text.length / 4);
   }
 
   /** Exact strings of its text: paths, names, ids, addresses. */
@@ -56,10 +52,8 @@ export class ReadMessage {
 
   /** Names and words of the beginning of its text, for the rarity of words. */
   get words(): ReadonlySet<string> {
-    if (!this.#words) {
-      const beginning = this.text.slice(0, COUNTED_LENGTH);
-      this.#words = new Set([...namesIn(beginning), ...wordsIn(beginning)]);
-    }
+    const beginning = this.text.slice(0, COUNTED_LENGTH);
+    this.#words ??= new Set([...namesIn(beginning), ...wordsIn(beginning)]);
     return this.#words;
   }
 
@@ -71,12 +65,10 @@ export class ReadMessage {
       .filter(({ length }) => length >= TELLING_LINE);
     return this.#lines;
   }
-
-  /** True for the result of a tool call that failed. */
-  get isError(): boolean {
-    return this.message.role === "toolResult" && this.message.isError === true;
-  }
 }
+
+export const tokensOf = (messages: readonly ReadMessage[]): number =>
+  messages.reduce((sum, { tokens }) => sum + tokens, 0);
 
 /** Maximum number of characters of a message that count for the rarity of words. */
 const COUNTED_LENGTH = 6_000;
@@ -95,13 +87,12 @@ function valuesText(value: unknown, depth = DEPTH): string {
     .join("\n");
 }
 
-/** The messages of a path in order, and the text of all messages. */
+/** The messages of a path in order. */
 export class Transcript {
   readonly messages: readonly ReadMessage[];
   /** Messages that answer calls, by the id of the call. */
   readonly #results = new Map<string, ReadMessage>();
   readonly #places = new Map<string, number>();
-  #whole: string | undefined;
 
   constructor(messages: readonly ContextMessage[]) {
     this.messages = messages.map((message, at) => new ReadMessage(message, at));
@@ -111,12 +102,7 @@ export class Transcript {
 
   /** Returns the index of the first message that has a text; -1 when there is none. */
   firstWith(text: string): number {
-    const known = this.#places.get(text);
-    if (known !== undefined) return known;
-    this.#whole ??= this.messages.map((message) => message.text).join("\n");
-    const at = this.#whole.indexOf(text);
-    let [place, end] = [-1, 0];
-    while (at >= end) end += this.messages[++place]!.text.length + 1;
+    const place = this.#places.get(text) ?? this.messages.findIndex((said) => said.text.includes(text));
     this.#places.set(text, place);
     return place;
   }
@@ -184,25 +170,15 @@ const READ_LENGTH = 1_000_000;
 
 /** Returns the exact strings of a text: paths, files, addresses, identifiers, flags, versions, hashes. */
 export function namesIn(text: string): Set<string> {
-  const names = new Set<string>();
-  for (const [match] of withinLength(text).matchAll(NAME)) {
-    const name = match.replace(/[.,:;!?]+$/, "");
-    if (
-      name.length >= SHORTEST_NAME &&
-      name.length <= LONGEST_NAME &&
-      !EVERYWHERE.has(name) &&
-      isTelling(name)
-    )
-      names.add(name);
-  }
-  return names;
+  const half = READ_LENGTH / 2;
+  const read = text.length <= READ_LENGTH ? text : `${text.slice(0, half)}\n${text.slice(-half)}`;
+  const found = read.match(NAME) ?? [];
+  return new Set(found.map((match) => match.replace(/[.,:;!?]+$/, "")).filter(isTelling));
 }
-
-const withinLength = (text: string): string =>
-  text.length <= READ_LENGTH ? text : `${text.slice(0, READ_LENGTH / 2)}\n${text.slice(-READ_LENGTH / 2)}`;
 
 /** Returns whether a name identifies something: not a number, a date with slashes, or words with a slash (`and/or`). */
 function isTelling(name: string): boolean {
+  if (name.length < SHORTEST_NAME || name.length > LONGEST_NAME || EVERYWHERE.has(name)) return false;
   if (/^[\d./-]+$/.test(name)) return /^\d{1,3}(\.\d{1,3}){3}$|^\d+\.\d+\.\d+$/.test(name);
   return !name.includes("/") || /^https?:|[._]|^[~/]|\/.*\//.test(name);
 }
@@ -235,14 +211,6 @@ const pairsOf = (word: string): string[] =>
 /** Returns the last parts of a path. */
 export const pathEnd = (path: string, parts: number): string =>
   path.split("/").filter(Boolean).slice(-parts).join("/");
-
-/** Returns the share of a name that a text contains: 1 for the whole name, less for only the end of a path. */
-export function shareOf(text: string, name: string): number {
-  if (text.includes(name)) return 1;
-  const parts = name.includes("/") && !/^https?:/.test(name) ? name.split("/").filter(Boolean).length : 0;
-  if (parts >= 3 && text.includes(pathEnd(name, Math.min(parts - 1, 3)))) return 0.9;
-  return parts >= 2 && text.includes(pathEnd(name, 2)) ? 0.7 : 0;
-}
 
 /** Returns the mean of the values that are not null; null when all are. */
 export function meanOf(values: readonly (number | null)[]): number | null {
