@@ -45,6 +45,22 @@ export function passingCalls(pass: (name: string, call: AnyCall, args: unknown[]
   return { ...calls, fdatasync: async (fd) => fdatasync(fd), fsync: async (fd) => fsync(fd) };
 }
 
+/** An error of the system. */
+export class SystemError extends Error {
+  readonly code: string;
+  constructor(code: string) {
+    super(code);
+    this.code = code;
+  }
+}
+
+/** Halves the length of a write or a read (`fd, bytes, offset, length, position`). A read has at least one byte. */
+export function halved(name: string, args: readonly unknown[]): unknown[] {
+  const length = args[3];
+  if ((name !== "writeSync" && name !== "readSync") || typeof length !== "number") return [...args];
+  return args.with(3, Math.max(name === "readSync" ? 1 : 0, length >> 1));
+}
+
 /** The machine of a store; a simulated one sets all of it. */
 interface StoreMachine {
   calls?: FileCalls;
@@ -234,7 +250,8 @@ export const openTree = async (
 export const note = (data?: unknown): NewEntry =>
   custom.of({ customType: "trial", ...(data === undefined ? {} : { data }) });
 
-const bytesOf = (lines: readonly object[]): Buffer =>
+/** The bytes of lines. */
+export const bytesOf = (lines: readonly object[]): Buffer =>
   Buffer.from(lines.map((line) => `${formatLine(line)}\n`).join(""));
 
 const { version: _, ...oldHeader } = testHeader("trial");

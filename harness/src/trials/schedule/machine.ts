@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import type { FileCalls, FileFacts } from "@espalier/jsonl-stream/node";
 import type { Processes, ProcessIdentity } from "@espalier/session-tree/node";
-import { passingCalls } from "../../stores.ts";
+import { passingCalls, SystemError } from "../../stores.ts";
 
 /** The one folder of a simulated disk. */
 export const FOLDER = "/simulated";
@@ -31,14 +31,6 @@ interface Opened {
 
 /** Numbers of each process for its inodes and descriptors, so that they do not depend on the order of steps. */
 const HUNDRED = 100;
-
-class Refusal extends Error {
-  readonly code: string;
-  constructor(code: string) {
-    super(code);
-    this.code = code;
-  }
-}
 
 /** Thrown by every call of a process that was stopped; its results are ignored from there on. */
 class Stopped extends Error {}
@@ -118,13 +110,13 @@ export class Moment {
       for (const inode of next.#inodes.keys()) if (!used.has(inode)) next.#inodes.delete(inode);
       return { moment: next, outcome: { value } };
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
+      if (!(error instanceof SystemError)) throw error;
       return { moment: this, outcome: { error: error.code } };
     }
   }
 
   #make(process: number, { name, args }: Call): unknown {
-    const [fd, second, third] = args as [number, number, number];
+    const [fd, second, third, length, position] = args as [number, number, number, number, number];
     const [path, to] = args as [string, string];
     switch (name) {
       case "openSync":
@@ -133,10 +125,9 @@ export class Moment {
         this.#open.delete(fd);
         return undefined;
       case "writeSync":
-        return this.#write(fd, args[1] as Uint8Array);
+        return this.#write(fd, (args[1] as Uint8Array).subarray(third, third + length));
       case "readSync":
-        // `second` is the length, `third` the position.
-        return this.#inodes.get(this.#opened(fd).inode)!.bytes.slice(third, third + second);
+        return this.#inodes.get(this.#opened(fd).inode)!.bytes.slice(position, position + length);
       case "fstatSync":
         return this.#facts(this.#opened(fd).inode);
       case "lstatSync":
@@ -152,12 +143,12 @@ export class Moment {
       case "renameSync":
         return this.#link(path, to, true);
       case "unlinkSync":
-        if (!this.#names.delete(path)) throw new Refusal("ENOENT");
+        if (!this.#names.delete(path)) throw new SystemError("ENOENT");
         return undefined;
       case "readdirSync":
         return this.files;
       case "mayBeRunning":
-        return !this.#dead.has(fd);
+        return !this.#dead.has((args[0] as ProcessIdentity).pid);
       default:
         // Syncing and waiting change nothing that a process could see.
         return undefined;
@@ -167,9 +158,9 @@ export class Moment {
   #openFile(process: number, path: string, flags: number, mode: number): number {
     let inode = path === FOLDER ? -1 : this.#names.get(path);
     if (inode !== undefined && flags & constants.O_CREAT && flags & constants.O_EXCL)
-      throw new Refusal("EEXIST");
+      throw new SystemError("EEXIST");
     if (inode === undefined) {
-      if (!(flags & constants.O_CREAT)) throw new Refusal("ENOENT");
+      if (!(flags & constants.O_CREAT)) throw new SystemError("ENOENT");
       inode = free(process, this.#inodes);
       this.#inodes.set(inode, { bytes: new Uint8Array(), mode, writes: 0 });
       this.#names.set(path, inode);
@@ -192,8 +183,8 @@ export class Moment {
 
   #link(from: string, to: string, isRename: boolean): undefined {
     const inode = this.#names.get(from);
-    if (inode === undefined) throw new Refusal("ENOENT");
-    if (!isRename && this.#names.has(to)) throw new Refusal("EEXIST");
+    if (inode === undefined) throw new SystemError("ENOENT");
+    if (!isRename && this.#names.has(to)) throw new SystemError("EEXIST");
     this.#names.set(to, inode);
     if (isRename) this.#names.delete(from);
     return undefined;
@@ -206,7 +197,7 @@ export class Moment {
 
   #opened(fd: number): Opened {
     const opened = this.#open.get(fd);
-    if (!opened) throw new Refusal("EBADF");
+    if (!opened) throw new SystemError("EBADF");
     return opened;
   }
 
@@ -251,37 +242,41 @@ export interface Machine {
   processes: Processes;
 }
 
-/** The machine of process `number`, each of whose calls is answered by `step`. */
-function machineOf(number: number, step: (call: Call) => unknown): Machine {
+/** Identity of a process by its number. */
+export const identityOf = (number: number): ProcessIdentity => ({
+  pid: number,
+  processStart: "1",
+  boot: "1",
+  host: "simulated",
+  pidSpace: "1",
+});
+
+/** The machine of process `number`, each of whose calls gets its outcome from `step`. */
+function machineOf(number: number, step: (call: Call) => Outcome): Machine {
+  const make = (name: Call["name"], ...args: unknown[]): unknown => {
+    const outcome = step({ name, args });
+    if ("error" in outcome) throw new SystemError(outcome.error);
+    return outcome.value;
+  };
   let names = 0;
   const calls: FileCalls = {
-    ...passingCalls((name, _, args) => step({ name: name as keyof FileCalls, args })),
-    writeSync: (fd, bytes, offset, length) =>
-      step({ name: "writeSync", args: [fd, bytes.slice(offset, offset + length)] }) as number,
-    readSync(fd, target, offset, length, position) {
-      const found = step({ name: "readSync", args: [fd, length, position] }) as Uint8Array;
+    ...passingCalls((name, _, args) => make(name as keyof FileCalls, ...args)),
+    writeSync: (fd, bytes, ...rest) => make("writeSync", fd, bytes.slice(), ...rest) as number,
+    readSync(fd, target, offset, ...rest) {
+      const found = make("readSync", fd, undefined, offset, ...rest) as Uint8Array;
       target.set(found, offset);
       return found.length;
     },
     randomName: () => `${number}${names++}`.padStart(12, "0"),
   };
-  const own: ProcessIdentity = {
-    pid: number + 1,
-    processStart: "1",
-    boot: "1",
-    host: "simulated",
-    pidSpace: "1",
+  const processes: Processes = {
+    own: () => identityOf(number),
+    mayBeRunning: (other) => make("mayBeRunning", other) as boolean,
+    now: () => 0,
+    pause: async () => void make("pause"),
+    abandoned: new Set(),
   };
-  return {
-    calls,
-    processes: {
-      own: () => own,
-      mayBeRunning: ({ pid }) => step({ name: "mayBeRunning", args: [pid - 1] }) as boolean,
-      now: () => 0,
-      pause: async () => void step({ name: "pause", args: [] }),
-      abandoned: new Set(),
-    },
-  };
+  return { calls, processes };
 }
 
 /** Program of a process; it reports what is acknowledged, and whether it holds the lease. */
@@ -306,41 +301,34 @@ export interface Progress {
  * Runs a process again from its beginning, its calls answered with their earlier outcomes, up to the first one that was
  * not made yet. A process knows nothing but these answers, so it does the same each time.
  */
-export async function replay(script: Script, number: number, past: readonly Outcome[]): Promise<Progress> {
-  const acknowledged: string[] = [];
-  let [isHolding, made] = [false, 0];
-  let stop: (call: Call) => void = () => undefined;
-  const stopped = new Promise<Call>((resolve) => {
-    stop = resolve;
-  });
-  let isStopped = false;
-  const step = (call: Call): unknown => {
-    if (isStopped) throw new Stopped();
-    const outcome = past[made];
-    made += 1;
-    if (outcome && "error" in outcome) throw new Refusal(outcome.error);
-    if (outcome) return outcome.value;
-    isStopped = true;
-    stop(call);
-    throw new Stopped();
-  };
-  const say: Say = {
-    acknowledge: (id) => void (isStopped || acknowledged.push(id)),
-    hold: (isHeld) => {
-      if (!isStopped) isHolding = isHeld;
-    },
-  };
-  let failure: unknown;
-  const ended = script({ ...machineOf(number, step), ...say })
-    .catch((error: unknown) => {
-      failure = error;
-    })
+export function replay(script: Script, number: number, past: readonly Outcome[]): Promise<Progress> {
+  return new Promise((resolve) => {
+    const acknowledged: string[] = [];
+    let [isHolding, made] = [false, 0];
+    // Only the first stop counts.
+    const stop = (end: Pick<Progress, "next" | "failure">) =>
+      resolve({ acknowledged: [...acknowledged], isHolding, ...end });
+    const machine = machineOf(number, (next) => {
+      const outcome = past[made];
+      made += 1;
+      if (outcome) return outcome;
+      stop({ next });
+      throw new Stopped();
+    });
+    const work = {
+      ...machine,
+      acknowledge: (id: string) => void acknowledged.push(id),
+      hold: (isHeld: boolean) => {
+        isHolding = isHeld;
+      },
+    };
     // Work that it left for later may still make calls.
-    .then(() => new Promise<undefined>((resolve) => setImmediate(resolve, undefined)));
-  const next = await Promise.race([stopped, ended]);
-  const progress = { acknowledged: [...acknowledged], isHolding };
-  if (next) return { ...progress, next };
-  return failure === undefined ? progress : { ...progress, failure };
+    const end = (how: { failure?: unknown }) => setImmediate(stop, how);
+    void script(work).then(
+      () => end({}),
+      (failure: unknown) => end({ failure }),
+    );
+  });
 }
 
 /** Runs a process to its end without another beside it; returns its result. */
@@ -352,10 +340,9 @@ export async function alone<Result>(
   let moment = from;
   return script(
     machineOf(number, (call) => {
-      const { moment: next, outcome } = moment.after(number, call);
-      moment = next;
-      if ("error" in outcome) throw new Refusal(outcome.error);
-      return outcome.value;
+      const after = moment.after(number, call);
+      moment = after.moment;
+      return after.outcome;
     }),
   );
 }

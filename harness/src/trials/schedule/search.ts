@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { halved } from "../../stores.ts";
 import { type Call, type Moment, type Outcome, type Progress, replay, type Script } from "./machine.ts";
 
 /** Bounds of a search. */
@@ -26,28 +27,27 @@ export interface End {
 }
 
 /** A process after some calls: its past and its next call. Two with the same past are one. */
-class Node {
-  static made = 0;
-  readonly id: number;
-  readonly past: readonly Outcome[];
-  readonly progress: Progress;
-  readonly children = new Map<string, Node>();
+interface Node {
+  id: number;
+  past: readonly Outcome[];
+  progress: Progress;
+  children: Map<string, Node>;
   /** Of a process that waits: the calls since it waited before, and that moment. */
-  readonly round: string;
-  readonly waitedBefore: Node | undefined;
-
-  constructor(past: readonly Outcome[], progress: Progress, round: string, waitedBefore: Node | undefined) {
-    this.id = Node.made++;
-    this.past = past;
-    this.progress = progress;
-    this.round = round;
-    this.waitedBefore = waitedBefore;
-  }
-
-  get isWaiting(): boolean {
-    return this.progress.next?.name === "pause";
-  }
+  round: string;
+  waitedBefore: Node | undefined;
 }
+
+let nodes = 0;
+const newNode = (past: readonly Outcome[], progress: Progress, round = "", waitedBefore?: Node): Node => ({
+  id: nodes++,
+  past,
+  progress,
+  children: new Map(),
+  round,
+  waitedBefore,
+});
+
+const isWaiting = ({ progress }: Node): boolean => progress.next?.name === "pause";
 
 interface Process {
   node: Node;
@@ -103,7 +103,7 @@ export async function searchSchedules(
 ): Promise<number> {
   const met = new Met();
   const roots = await Promise.all(
-    scripts.map(async (script, at) => new Node([], await replay(script, at + 1, []), "", undefined)),
+    scripts.map(async (script, at) => newNode([], await replay(script, at + 1, []))),
   );
   const first: State = {
     moment: start,
@@ -165,7 +165,7 @@ function choicesOf(state: State, bounds: Bounds): Choice[] {
   const awake = alive.filter((at) => isAwake(state, at));
   const able = awake.length > 0 ? awake : alive.filter((at) => processes[at]!.looks < 2);
   const isBound = bounds.switches !== undefined && switches === 0 && able.includes(last);
-  const chosen = isBound && !processes[last]!.node.isWaiting ? [last] : able;
+  const chosen = isBound && !isWaiting(processes[last]!.node) ? [last] : able;
   return chosen.flatMap((process) => {
     const { name } = processes[process]!.node.progress.next!;
     const isCall = name !== "pause" && name !== "mayBeRunning";
@@ -198,16 +198,16 @@ async function after(state: State, { process, act }: Choice, scripts: readonly S
   const node = await follow(before.node, outcome, call, scripts[process]!, number);
   // One that wakes because something has changed begins to look anew.
   const isStill = before.since === state.moment.world;
-  const { since, looks } = before.node.isWaiting && !isStill ? { since: "", looks: 0 } : before;
+  const { since, looks } = isWaiting(before.node) && !isStill ? { since: "", looks: 0 } : before;
   const waits = { since: moment.world, looks: since === moment.world ? looks + 1 : 0 };
-  const after = node.isWaiting ? waits : { since, looks };
+  const after = isWaiting(node) ? waits : { since, looks };
   const processes = state.processes.with(process, { node, isDead: false, ...after });
   return { ...next, moment, processes, failures: state.failures - (isFailing ? 1 : 0) };
 }
 
 function isAwake({ moment, processes }: State, at: number): boolean {
   const { node, isDead, since } = processes[at]!;
-  return !isDead && node.progress.next !== undefined && (!node.isWaiting || since !== moment.world);
+  return !isDead && node.progress.next !== undefined && (!isWaiting(node) || since !== moment.world);
 }
 
 /** A call that fails does nothing, but for a close, after which a descriptor is gone, and one that does half. */
@@ -222,12 +222,7 @@ function failed(
   return { moment: after, outcome: { error } };
 }
 
-/** A write or a reading of half of what was asked for. */
-function half({ name, args }: Call): Call {
-  if (name === "readSync") return { name, args: [args[0], Math.ceil((args[1] as number) / 2), args[2]] };
-  const bytes = args[1] as Uint8Array;
-  return { name, args: [args[0], bytes.subarray(0, bytes.length >> 1)] };
-}
+const half = ({ name, args }: Call): Call => ({ name, args: halved(name, args) });
 
 /** The process after one more call. One that waits, looks, and finds what it found before is where it was. */
 async function follow(
@@ -242,10 +237,10 @@ async function follow(
   if (known) return known;
   const past = [...node.past, outcome];
   const progress = await replay(script, number, past);
-  const round = node.isWaiting ? answer : `${node.round}\n${answer}`;
-  const waitedBefore = node.isWaiting ? node : node.waitedBefore;
+  const round = isWaiting(node) ? answer : `${node.round}\n${answer}`;
+  const waitedBefore = isWaiting(node) ? node : node.waitedBefore;
   const isAgain = progress.next?.name === "pause" && waitedBefore?.round === round;
-  const next = isAgain ? waitedBefore! : new Node(past, progress, round, waitedBefore);
+  const next = isAgain ? waitedBefore! : newNode(past, progress, round, waitedBefore);
   node.children.set(answer, next);
   return next;
 }

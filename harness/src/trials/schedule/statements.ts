@@ -1,7 +1,7 @@
 import { setTimeout } from "node:timers/promises";
 import { EspalierError, formatLine } from "@espalier/jsonl-stream";
 import type { SessionStore } from "@espalier/session-tree";
-import { testHeader, testLine } from "@espalier/session-tree/testing";
+import { testHeader } from "@espalier/session-tree/testing";
 import {
   type Connection,
   type Database,
@@ -14,7 +14,8 @@ import {
 } from "@espalier/store-postgres";
 import { serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
 import type { Findings } from "../../harness.ts";
-import { oldLines } from "../../stores.ts";
+import { bytesOf, oldLines } from "../../stores.ts";
+import { append, judgeWritten, lease, type Writer } from "./writer.ts";
 
 /** Steps of a client: its statement, its death before it, or a statement whose answer is lost. */
 type Act = "step" | "die" | "unanswered";
@@ -28,7 +29,7 @@ interface Choice {
 class Died extends Error {}
 
 /** A client whose statements wait until they are chosen. */
-class Client {
+class Client implements Writer {
   readonly store: PostgresStore;
   /** Set while a statement waits. */
   waiting: { label: string; go: (act: Act) => void } | undefined;
@@ -38,22 +39,21 @@ class Client {
   isHolding = false;
   acknowledged: string[] = [];
   failure: unknown;
+  readonly database: Database;
   readonly #reserved = new Set<ReservedConnection>();
   #tell: () => void = () => undefined;
-
-  readonly database: Database;
 
   constructor(database: Database, change: (text: string) => string) {
     this.database = database;
     this.store = postgresStore(this.#stepped(database, change), "default");
   }
 
-  run(script: (client: Client) => Promise<void>): void {
+  run(script: Script, ref: string): void {
     this.isOver = false;
     this.isHolding = false;
     this.acknowledged = [];
     this.failure = undefined;
-    void script(this)
+    void script(this, ref)
       .catch((error: unknown) => {
         if (!this.isDead) this.failure = error;
       })
@@ -61,6 +61,14 @@ class Client {
         this.isOver = true;
         this.#tell();
       });
+  }
+
+  acknowledge(id: string): void {
+    this.acknowledged.push(id);
+  }
+
+  hold(isHeld: boolean): void {
+    this.isHolding = isHeld;
   }
 
   /** Resolves when it waits for its turn, or has ended. */
@@ -134,34 +142,17 @@ function answered<Result>(result: Result, act: Act): Result {
   return result;
 }
 
+type Script = (client: Client, ref: string) => Promise<void>;
+
 interface Scenario {
   name: string;
-  lines: readonly unknown[];
-  script: (ref: string) => (client: Client) => Promise<void>;
+  lines: readonly object[];
+  script: Script;
 }
 
 let entries = 0;
-const appending = (ref: string) => async (client: Client) => {
-  const id = `entry${entries++}`;
-  const line = testLine(id);
-  for (let attempt = 1; ; attempt += 1) {
-    const log = await client.store.open({ file: ref }, "write");
-    try {
-      await log.append([line]);
-      client.acknowledged.push(id);
-      return;
-    } catch (error) {
-      if (!(error instanceof EspalierError) || error.code !== "changed" || attempt === 3) throw error;
-    }
-  }
-};
-const holding = (ref: string) => async (client: Client) => {
-  const lease = await client.store.lease({ file: ref });
-  client.isHolding = true;
-  await client.store.open({ file: ref }, "read");
-  client.isHolding = false;
-  await lease.release();
-};
+const appending: Script = (client, ref) => append(client, ref, `entry${entries++}`, 10);
+const holding: Script = (client, ref) => lease(client, ref, () => client.store.open({ file: ref }, "read"));
 
 const SCENARIOS: readonly Scenario[] = [
   { name: "append", lines: [testHeader("trial")], script: appending },
@@ -239,11 +230,21 @@ async function search(
     const ref = `trial${entries++}`;
     const [header, ...lines] = scenario.lines.map((line) => formatLine(line));
     await (await store.create(header!, lines, ref)).close();
-    const script = scenario.script(ref);
-    const { trace, alternatives, problems } = await runOnce(prefix, bounds, clients, script, control);
+    for (const client of clients) client.run(scenario.script, ref);
+    const { trace, alternatives, problems } = await runOnce(prefix, bounds, clients, control);
     prefixes.push(...alternatives);
     const isLossy = trace.some((step) => step.includes("(unanswered)"));
-    for await (const problem of judge(store, ref, scenario, clients, isLossy)) problems.push(problem);
+    const judged = await judgeWritten({
+      file: ref,
+      store,
+      read: (file) => bytesIn(store, file),
+      before: bytesOf(scenario.lines),
+      acknowledged: clients.flatMap(({ acknowledged }) => acknowledged),
+      failures: clients.flatMap(({ failure }) => failure ?? []),
+      // A reading whose answer is lost may fail, by its code.
+      expected: isLossy ? undefined : ["busy"],
+    });
+    problems.push(...judged);
     for (const [at, client] of clients.entries()) {
       if (!client.isDead) continue;
       await client.database.close();
@@ -260,7 +261,6 @@ async function runOnce(
   prefix: readonly Choice[],
   bounds: Bounds,
   clients: readonly Client[],
-  script: (client: Client) => Promise<void>,
   control: Database,
 ): Promise<{ trace: string[]; alternatives: Choice[][]; problems: string[] }> {
   const trace: string[] = [];
@@ -268,7 +268,6 @@ async function runOnce(
   const alternatives: Choice[][] = [];
   const made: Choice[] = [];
   let [switches, losses, last] = [bounds.switches, bounds.losses, -1];
-  for (const client of clients) client.run(script);
   for (;;) {
     await settled(clients, control);
     const able = clients.flatMap((client, at) => (client.waiting ? [at] : []));
@@ -321,41 +320,9 @@ async function settled(clients: readonly Client[], control: Database): Promise<v
   }
 }
 
-async function* judge(
-  store: PostgresStore,
-  ref: string,
-  { lines }: Scenario,
-  clients: readonly Client[],
-  isLossy: boolean,
-): AsyncGenerator<string> {
-  for (const { failure } of clients) {
-    if (failure === undefined) continue;
-    const code = failure instanceof EspalierError ? failure.code : undefined;
-    // A reading whose answer is lost may fail, by its code.
-    const isAllowed = code === "busy" || (isLossy && code !== undefined);
-    if (!isAllowed) yield `A client failed: ${(failure as Error).stack}`;
-  }
-  const found = await linesOf(store, ref);
-  const ids = found.map((line) => (JSON.parse(line) as { id: string }).id);
-  for (const id of clients.flatMap(({ acknowledged }) => acknowledged)) {
-    const times = ids.filter((each) => each === id).length;
-    if (times !== 1) yield `The acknowledged entry ${id} is there ${times} times.`;
-  }
-  const isUpgraded = !found[0]!.includes(formatLine(lines[0]).slice(0, -1));
-  if (isUpgraded) {
-    const [kept] = await linesOf(store, `${ref}.v1`).catch(() => []);
-    if (kept !== formatLine(lines[0])) yield "The original of an old session is gone.";
-  }
-  try {
-    await (await store.lease({ file: ref })).release();
-  } catch (error) {
-    yield `Afterwards the lease cannot be had: ${(error as Error).message}`;
-  }
-}
-
-async function linesOf(store: SessionStore, ref: string): Promise<string[]> {
-  const log = await store.open({ file: ref }, "read");
-  await log.load();
-  const view = log.upgraded?.original ?? log.view!;
-  return Buffer.from(view.read(0, view.size)).toString().trimEnd().split("\n");
+async function bytesIn(store: SessionStore, file: string): Promise<Uint8Array> {
+  const log = await store.open({ file }, "read");
+  const loaded = await log.load();
+  const view = log.upgraded?.original ?? loaded;
+  return view.read(0, view.size);
 }
