@@ -42,6 +42,13 @@ export class Findings {
   /** One sentence with the reason for each part that could not be run here. */
   readonly skipped: string[] = [];
 
+  /** The same findings for one place: each sentence begins with it. */
+  at(place: string): Findings {
+    const here: Findings = Object.create(this);
+    here.fault = (sentence) => this.fault(`${place}: ${sentence}`);
+    return here;
+  }
+
   count(figure: string, by = 1): void {
     this.figures[figure] = (this.figures[figure] ?? 0) + by;
   }
@@ -52,8 +59,8 @@ export class Findings {
   }
 
   /** Notes a fault unless `holds`. */
-  expect(holds: boolean, sentence: () => string): void {
-    if (!holds) this.fault(sentence());
+  expect(holds: boolean, sentence: string): void {
+    if (!holds) this.fault(sentence);
   }
 }
 

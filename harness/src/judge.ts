@@ -32,31 +32,25 @@ export function judgeAcknowledged(
   findings: Findings,
   session: SessionTree,
   acked: readonly Acknowledged[],
-  when: string,
 ): void {
   const { tree } = session;
   for (const { ids, act } of acked)
-    for (const id of ids)
-      findings.expect(tree.has(id), () => `${when}: an acknowledged entry of "${act}" is lost.`);
+    for (const id of ids) findings.expect(tree.has(id), `an acknowledged entry of "${act}" is lost.`);
   const last = acked.at(-1);
   if (!last || (last.leafId !== null && !tree.has(last.leafId))) return;
   const now = digestOfContext(session.contextAt(last.leafId));
-  findings.expect(now === last.digest, () => `${when}: the context of the last leaf has changed.`);
+  findings.expect(now === last.digest, "the context of the last leaf has changed.");
 }
 
 /** Files that acknowledged acts made are there and open; a repaired copy has no damage. */
-export async function judgeFiles(
-  findings: Findings,
-  acked: readonly Acknowledged[],
-  when: string,
-): Promise<void> {
+export async function judgeFiles(findings: Findings, acked: readonly Acknowledged[]): Promise<void> {
   for (const { file, act } of acked) {
     if (file === undefined) continue;
-    findings.expect(existsSync(file), () => `${when}: the file of an acknowledged ${act} is gone.`);
+    findings.expect(existsSync(file), `the file of an acknowledged ${act} is gone.`);
     if (!existsSync(file)) continue;
     const session = await openTree(fileStore({ home: file }), file);
     const isSound = !(await diagnose(session.log)).issues.some(isDamage);
-    findings.expect(act !== "repair" || isSound, () => `${when}: a repaired copy has issues.`);
+    findings.expect(act !== "repair" || isSound, "a repaired copy has issues.");
     await session.close();
   }
 }
@@ -66,11 +60,10 @@ export async function judgeIssues(
   findings: Findings,
   session: SessionTree,
   expected: ReadonlySet<string>,
-  when: string,
 ): Promise<void> {
   for (const { kind } of (await diagnose(session.log)).issues)
     if (expected.has(kind)) findings.count(kind);
-    else findings.fault(`${when}: the session has the issue ${kind}.`);
+    else findings.fault(`the session has the issue ${kind}.`);
 }
 
 /** The next append is the leaf of the session when it is opened anew. Closes the session. */
@@ -79,12 +72,11 @@ export async function judgeNextAppend(
   session: SessionTree,
   store: SessionStore,
   file: string,
-  when: string,
 ): Promise<SessionTree> {
   const [appended] = await session.append(note());
   await session.close();
   const again = await openTree(store, file);
-  findings.expect(again.leafId === appended!.id, () => `${when}: the appended entry is not the leaf.`);
+  findings.expect(again.leafId === appended!.id, "the appended entry is not the leaf.");
   return again;
 }
 
@@ -95,14 +87,12 @@ export async function judgeNextAppend(
 export async function judgeAfterOutage(
   findings: Findings,
   file: string,
-  when: string,
   judge: (session: SessionTree) => void,
 ): Promise<void> {
   const store = fileStore({ home: file });
   const session = await openTree(store, file, "write").catch((error: Error) => error);
-  if (session instanceof Error)
-    return findings.fault(`${when}: the session does not open: ${session.message}`);
+  if (session instanceof Error) return findings.fault(`the session does not open: ${session.message}`);
   judge(session);
-  await judgeIssues(findings, session, FROM_OUTAGES, when);
-  await (await judgeNextAppend(findings, session, store, file, when)).close();
+  await judgeIssues(findings, session, FROM_OUTAGES);
+  await (await judgeNextAppend(findings, session, store, file)).close();
 }

@@ -54,6 +54,14 @@ export class SystemError extends Error {
   }
 }
 
+/** Makes a call fail with an error of the system, or (`short`) do half of a write or a read. */
+export function failCall(kind: string, name: string, call: AnyCall, args: unknown[]): unknown {
+  if (kind === "short") return call(...halved(name, args));
+  // Closing frees a descriptor even when the call fails.
+  if (name === "closeSync") call(...args);
+  throw new SystemError(kind);
+}
+
 /** Halves the length of a write or a read (`fd, bytes, offset, length, position`). A read has at least one byte. */
 export function halved(name: string, args: readonly unknown[]): unknown[] {
   const length = args[3];

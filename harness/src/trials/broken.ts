@@ -19,22 +19,23 @@ export const cut: Harness = {
     const begin = whole.lastIndexOf(10, whole.length - 2) + 1;
     for (let end = begin; end < whole.length; end += isShort ? 3 : 1) {
       findings.count("files");
-      const when = `cut${end}.jsonl`;
-      const file = join(folder, when);
+      const name = `cut${end}.jsonl`;
+      const here = findings.at(name);
+      const file = join(folder, name);
       writeFileSync(file, whole.subarray(0, end), { mode: 0o600 });
       const isWhole = end === whole.length - 1;
       const session = await openTree(store, file, "write");
       const issues = (await diagnose(session.log)).issues.map(({ kind }) => kind).join(", ");
       const wanted = end === begin ? "" : isWhole ? "unterminated-tail" : "torn-tail";
-      findings.expect(issues === wanted, () => `${when}: the issues are ${issues || "none"}.`);
-      const again = await judgeNextAppend(findings, session, store, file, when);
+      here.expect(issues === wanted, `the issues are ${issues || "none"}.`);
+      const again = await judgeNextAppend(here, session, store, file);
       for (const { id } of isWhole ? entries : entries.slice(0, -1))
-        findings.expect(again.tree.has(id), () => `${when}: the entry ${id} is lost.`);
+        here.expect(again.tree.has(id), `the entry ${id} is lost.`);
       const view = await again.log.load();
       const line = Buffer.from(view.read(0, view.size)).toString().trimEnd().split("\n").at(-1)!;
       const read = readSessionLine(Buffer.from(line));
       const isClean = read.is === "entry" && read.from === 0 && read.entry.id === again.leafId;
-      findings.expect(isClean, () => `${when}: the appended entry has no line of its own.`);
+      here.expect(isClean, "the appended entry has no line of its own.");
       await again.close();
     }
   },
@@ -50,6 +51,7 @@ export const flip: Harness = {
     for (let at = whole.indexOf(10); at >= 0; at = whole.indexOf(10, at + 1)) ends.push(at);
     for (let at = isShort ? seed % 211 : 0; at < whole.length; at += isShort ? 211 : 1) {
       findings.count("files");
+      const here = findings.at(`Byte ${at}`);
       const bytes = Buffer.from(whole);
       bytes[at] = bytes[at]! ^ (1 << random.below(8));
       // A flipped newline touches the line it ended and the next one; a new one may cut a line in two.
@@ -58,26 +60,20 @@ export const flip: Harness = {
       const log = memoryLog(bytes);
       const session = await SessionTree.open(log);
       for (const [index, { id }] of entries.entries())
-        findings.expect(
-          isTouched(index + 1) || session.tree.has(id),
-          () => `Byte ${at}: the entry ${id} is lost.`,
-        );
+        here.expect(isTouched(index + 1) || session.tree.has(id), `the entry ${id} is lost.`);
       const { issues } = await diagnose(log);
       if (issues.length > 0) findings.count("named");
       const lines = bytes.toString("latin1").split("\n");
       if (lines.some((each) => readSessionLine(Buffer.from(each, "latin1")).is === "corrupt")) {
         findings.count("unreadable");
-        findings.expect(issues.length > 0, () => `Byte ${at}: a line is unreadable, and no issue says so.`);
+        here.expect(issues.length > 0, "a line is unreadable, and no issue says so.");
       }
       if (!session.header) findings.count("without a header");
       else if (session.header.version <= 3) {
         const [appended] = await session.append(note());
         const view = await log.load();
         const again = await SessionTree.open(memoryLog(view.read(0, view.size)));
-        findings.expect(
-          again.leafId === appended!.id,
-          () => `Byte ${at}: the appended entry is not the leaf.`,
-        );
+        here.expect(again.leafId === appended!.id, "the appended entry is not the leaf.");
       }
     }
   },
@@ -116,7 +112,7 @@ export const broken: Harness = {
         findings.count(`${store} caught by ${name}, rounds`);
         isDetected = faults.length > 0;
       }
-      findings.expect(isDetected, () => `The store "${store}" was not caught by the trial "${name}".`);
+      findings.expect(isDetected, `The store "${store}" was not caught by the trial "${name}".`);
     }
   },
 };

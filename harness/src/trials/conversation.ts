@@ -52,7 +52,7 @@ export const conversation: Harness = {
     await Promise.all(Array.from({ length: LANES }, lane));
     if (options.count === undefined)
       for (const kind of new Set(turns.flatMap(({ moments }) => moments)))
-        findings.expect(`killed at ${kind}` in findings.figures, () => `No process was killed at ${kind}.`);
+        findings.expect(`killed at ${kind}` in findings.figures, `No process was killed at ${kind}.`);
     await killOverAndOver(options, findings);
   },
 
@@ -85,14 +85,14 @@ async function converseWhole(options: HarnessOptions, findings: Findings, file: 
   const turns: Turn[] = [];
   /** Moments of any process before its first turn, in which it finds nothing to continue. */
   let before = 0;
-  await Conversed.in(options, file, async (conversed) => {
+  await inGarden(options, file, async (conversed) => {
     const { told } = await conversed.process(DAYS, 0);
     for (const { type, day } of told) {
       if (day !== undefined) turns.push({ day, moments: [] });
       else if (turns.length === 0) before += 1;
       else turns.at(-1)!.moments.push(type);
     }
-    await conversed.goOn(findings, 1, DAYS, "no kill");
+    await conversed.goOn(findings.at("no kill"), 1, DAYS);
   });
   for (const { moments } of turns) {
     findings.count("moments", moments.length);
@@ -133,18 +133,18 @@ async function killOnce(
   whole: string,
   { day, moment, type, until, nth }: Kill & { nth: number },
 ): Promise<void> {
-  const when = `day ${day}, moment ${moment}, ${type}`;
+  const here = findings.at(`day ${day}, moment ${moment}, ${type}`);
   const file = join(options.folder, `day${day}-${moment}.jsonl`);
   copyFileSync(`${whole}.${day}`, file);
   if (existsSync(`${looksOf(whole)}.${day}`)) copyFileSync(`${looksOf(whole)}.${day}`, looksOf(file));
-  await Conversed.in(options, file, async (conversed) => {
+  await inGarden(options, file, async (conversed) => {
     const { told, wasKilled } = await conversed.process(day, nth);
     if (!wasKilled || told.at(-1)?.type !== type)
-      return findings.fault(`${when}: killed ${wasKilled} at ${told.at(-1)?.type}.`);
+      return here.fault(`killed ${wasKilled} at ${told.at(-1)?.type}.`);
     findings.count("kills");
     findings.count(`killed at ${type}`);
     if (until === DAYS) findings.count("went on to the end");
-    await conversed.goOn(findings, day, until, when);
+    await conversed.goOn(here, day, until);
   });
   for (const one of [file, looksOf(file)]) rmSync(one, { force: true });
 }
@@ -153,40 +153,41 @@ async function killOnce(
 async function killOverAndOver(options: HarnessOptions, findings: Findings): Promise<void> {
   const random = new SeededRandom(options.seed);
   const file = writeSession(join(options.folder, "over-and-over.jsonl"));
-  await Conversed.in(options, file, async (conversed) => {
+  await inGarden(options, file, async (conversed) => {
     for (let wasKilled = true; wasKilled; ) {
       ({ wasKilled } = await conversed.process(DAYS, 1 + random.below(options.isShort ? 200 : 30)));
       if (wasKilled) findings.count("killed in a row");
     }
-    await conversed.goOn(findings, 1, DAYS, "killed over and over");
+    await conversed.goOn(findings.at("killed over and over"), 1, DAYS);
   });
 }
 
-/** A conversation in a file, with a model of its own: processes have it until they are killed, and it is judged. */
+/** Has a conversation in a file, with a model of its own, for as long as `work` takes. */
+async function inGarden(
+  options: HarnessOptions,
+  file: string,
+  work: (conversed: Conversed) => Promise<void>,
+): Promise<void> {
+  const garden = await startMessagesServer({ contextWindow: WINDOW, reply });
+  try {
+    await work(new Conversed(options, file, garden));
+  } finally {
+    await garden.close();
+  }
+}
+
+/** A conversation in a file: processes have it until they are killed, and it is judged. */
 class Conversed {
+  /** The server of its model, which looks at the garden once a day and then answers at length. It has no state. */
   readonly garden: MessagesServer;
   readonly kills: Remains[] = [];
   readonly #file: string;
   readonly #options: HarnessOptions;
 
-  private constructor(options: HarnessOptions, file: string, garden: MessagesServer) {
+  constructor(options: HarnessOptions, file: string, garden: MessagesServer) {
     this.#options = options;
     this.#file = file;
     this.garden = garden;
-  }
-
-  /** Has a conversation in this file for as long as `work` takes. */
-  static async in<Result>(
-    options: HarnessOptions,
-    file: string,
-    work: (conversed: Conversed) => Promise<Result>,
-  ): Promise<Result> {
-    const garden = await openGarden();
-    try {
-      return await work(new Conversed(options, file, garden));
-    } finally {
-      await garden.close();
-    }
   }
 
   /** Lets a process have the conversation until a day, or until it is killed at its moment number `moment` (0: never). */
@@ -202,7 +203,7 @@ class Conversed {
   }
 
   /** Continues in this process until a day, and judges the result; `from` is the first day that the model was asked about. */
-  async goOn(findings: Findings, from: number, until: number, when: string): Promise<void> {
+  async goOn(findings: Findings, from: number, until: number): Promise<void> {
     const { store, folder: home } = this.#options;
     const { kills, garden } = this;
     const agent = await openGardener({ store, home, file: this.#file, url: garden.url });
@@ -210,15 +211,14 @@ class Conversed {
     // Unless another process has continued since.
     if (last && wasWaiting(last) && last.bytes.equals(readFileSync(this.#file))) {
       const { state } = agent.state;
-      findings.expect(state === "outcome-unknown", () => `${when}: its state is ${state}.`);
+      findings.expect(state === "outcome-unknown", `its state is ${state}.`);
     }
     try {
       await converse(agent, until);
       for (const judge of [lostIn, twiceIn, askedAgain, invalidIn])
-        for (const problem of judge({ agent, garden, from, until, kills }))
-          findings.fault(`${when}: ${problem}`);
+        for (const problem of judge({ agent, garden, from, until, kills })) findings.fault(problem);
     } catch (error) {
-      findings.fault(`${when}: it does not continue: ${(error as Error).message}`);
+      findings.fault(`it does not continue: ${(error as Error).message}`);
     } finally {
       await agent.session.close();
     }
@@ -390,11 +390,6 @@ const dayOf = (text: string): number => Number(/^Day (\d+)\b/.exec(text)?.[1] ??
 
 /** The id of the one call that a day's first answer makes. */
 const callOf = (day: number): string => `toolu_${day}`;
-
-/** Starts a server whose model looks at the garden once a day and then answers at length. It has no state. */
-function openGarden(): Promise<MessagesServer> {
-  return startMessagesServer({ contextWindow: WINDOW, reply });
-}
 
 /** Reads what a request asks for: the call of a day, its answer, or (0) a summary. */
 function askedBy({ body }: ReceivedRequest): { day: number; isAnswer: boolean } {

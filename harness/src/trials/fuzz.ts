@@ -24,12 +24,12 @@ export const fuzz: Harness = {
     for (let n = 0; n < total; n += 1) {
       const random = new SeededRandom(seed * 1_000_003 + n);
       const bytes = mutate(pieceOf(random.pick(sources), random), random);
-      const name = `File ${n} of seed ${seed}`;
-      let took = await read(bytes, findings, name);
+      const here = findings.at(`File ${n} of seed ${seed}`);
+      let took = await read(bytes, here);
       const limit = SLOW_MS * Math.max(1, bytes.length / 100_000);
       for (let again = 0; took > limit && again < LOOKS; again += 1)
-        took = Math.min(took, await read(bytes, new Findings(), name));
-      findings.expect(took <= limit, () => `${name} took ${took.toFixed(0)} ms.`);
+        took = Math.min(took, await read(bytes, new Findings()));
+      here.expect(took <= limit, `it took ${took.toFixed(0)} ms.`);
       findings.count("files");
       findings.count("bytes", bytes.length);
     }
@@ -37,7 +37,7 @@ export const fuzz: Harness = {
 };
 
 /** Reads one file in every way; returns the milliseconds. */
-async function read(bytes: Uint8Array, findings: Findings, name: string): Promise<number> {
+async function read(bytes: Uint8Array, findings: Findings): Promise<number> {
   const began = performance.now();
   try {
     const log = memoryLog(bytes);
@@ -46,12 +46,12 @@ async function read(bytes: Uint8Array, findings: Findings, name: string): Promis
     const { issues } = await diagnose(log);
     const took = performance.now() - began;
     const lost = silentlyLost(bytes, session, new Set(issues.map(({ line }) => line)));
-    findings.expect(lost === 0, () => `${name}: ${lost} good lines are dropped silently.`);
+    findings.expect(lost === 0, `${lost} good lines are dropped silently.`);
     findings.count(issues.length > 0 ? "with issues" : "without issues");
     return took;
   } catch (error) {
     const code = error instanceof EspalierError ? error.code : "";
-    findings.expect(code === "not-a-session", () => `${name}: ${(error as Error).stack}`);
+    findings.expect(code === "not-a-session", `${(error as Error).stack}`);
     findings.count("refused");
     return performance.now() - began;
   }

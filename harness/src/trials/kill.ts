@@ -32,10 +32,11 @@ export const kill: Harness = {
         const acked: Acknowledged[] = [];
         for (let at = 0; at < KILLS_A_SESSION && begun < count; at += 1) {
           begun += 1;
+          const here = findings.at(`Round ${begun}`);
           const { store, folder, seed } = options;
           const child = new Child(options, ["kill", store, folder, file, begun + seed]);
           if ((await child.line(0)) === undefined) {
-            findings.fault(`Round ${begun}: the session could not be opened again.`);
+            here.fault("the session could not be opened again.");
             break;
           }
           // While it runs already; the first acts take longer, since the program is warming up.
@@ -45,12 +46,11 @@ export const kill: Harness = {
           const recent = child.lines.slice(1).map((line) => JSON.parse(line) as Acknowledged);
           for (const { act } of recent) findings.count(`acked ${act}`);
           acked.push(...recent);
-          const when = `Round ${begun}`;
           const session = await openTree(fileStore({ home: file }), file);
-          judgeAcknowledged(findings, session, acked, when);
-          await judgeIssues(findings, session, FROM_KILLS, when);
+          judgeAcknowledged(here, session, acked);
+          await judgeIssues(here, session, FROM_KILLS);
           await session.close();
-          await judgeFiles(findings, recent, when);
+          await judgeFiles(here, recent);
         }
       }
     };
@@ -68,15 +68,9 @@ export const kill: Harness = {
     say("ready");
     for (let n = 0; ; n += 1) {
       const act = random.pick(NAMES);
-      const { ids = [], file: made } = await acts[act](session, random, `${file}.${seed}-${n}`);
+      const { ids = [], file } = await acts[act](session, random, `${session.file}.${seed}-${n}`);
       const { leafId, context } = session;
-      say({
-        act,
-        leafId,
-        digest: digestOfContext(context),
-        ids,
-        ...(made === undefined ? {} : { file: made }),
-      });
+      say({ act, leafId, digest: digestOfContext(context), ids, file });
     }
   },
 };

@@ -25,7 +25,7 @@ export const lease: Harness = {
       findings.count("rounds");
       findings.expect(
         [...answers].sort().join() === "busy,won",
-        () => `Round ${round}: ${answers.join(", ")} in place of one won and one busy.`,
+        `Round ${round}: ${answers.join(", ")} in place of one won and one busy.`,
       );
       for (const taker of takers) taker.tell("release");
       await Promise.all(takers.map((taker) => taker.line(2 + 2 * round)));

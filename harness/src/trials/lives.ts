@@ -142,7 +142,7 @@ class Life {
       const refused = await this.#session
         .appendMessages([{ role: "user", content: " " }])
         .catch(() => "refused");
-      this.#findings.expect(refused === "refused", () => `${this.#when}: a blank prompt was taken.`);
+      this.#findings.expect(refused === "refused", `${this.#when}: a blank prompt was taken.`);
     }
     const pictures = this.#once(4)
       ? Array.from({ length: 1 + random.below(this.#once(8) ? 30 : 3) }, () => picture(random))

@@ -48,12 +48,12 @@ async function cutAgainAndAgain(disk: LoopDisk, options: HarnessOptions, finding
       acked = [];
       await (await store.create(testHeader(`s${round}`), [], file)).close();
     }
-    const when = `Cut ${round}`;
+    const here = findings.at(`Cut ${round}`);
     // Its calls fail once the power is gone.
     const given = ["kill", options.store, disk.folder, file, seed * 1_000 + round];
     const child = new Child(options, given, { isMute: true });
     const isOpen = (await child.line(0)) !== undefined;
-    findings.expect(isOpen, () => `${when}: the session could not be opened again.`);
+    here.expect(isOpen, "the session could not be opened again.");
     await setTimeout(random.next() * 300);
     // Acknowledgements while the power goes prove nothing: in that moment this kernel's fdatasync may report success
     // when the data is not safe (a bare loop of write and fdatasync, without our code, lost 18 of 231 such lines).
@@ -68,16 +68,10 @@ async function cutAgainAndAgain(disk: LoopDisk, options: HarnessOptions, finding
     findings.count("acked at fsync", durable.length);
     findings.count("acked at flush", before.length - durable.length);
     findings.count("said while the power went", child.lines.length - read);
-    await judgeAfterOutage(findings, file, when, (session) =>
-      judgeAcknowledged(
-        findings,
-        session,
-        // A fork or a repair leaves the session as it was, whose newest acts may be at `flush`.
-        acked.filter(({ ids }) => ids.length > 0),
-        when,
-      ),
-    );
-    await judgeFiles(findings, acked, when);
+    // A fork or a repair leaves the session as it was, whose newest acts may be at `flush`.
+    const appended = acked.filter(({ ids }) => ids.length > 0);
+    await judgeAfterOutage(here, file, (session) => judgeAcknowledged(here, session, appended));
+    await judgeFiles(here, acked);
   }
 }
 

@@ -1,4 +1,4 @@
-import { fstatSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { fstatSync, lstatSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FileCalls } from "@espalier/jsonl-stream/node";
 import { message, SessionTree } from "@espalier/session-tree";
@@ -6,19 +6,15 @@ import { fileStore } from "@espalier/session-tree/node";
 import { testHeader } from "@espalier/session-tree/testing";
 import { type Harness, SeededRandom } from "../harness.ts";
 import { judgeAfterOutage } from "../judge.ts";
-import { note, passingCalls } from "../stores.ts";
+import { note, passingCalls, SystemError } from "../stores.ts";
 
 /** The power fails at a random call of a simulated disk. Data without a sync can be whole, a part, NUL bytes, or lost. */
 export const power: Harness = {
   async run({ folder, seed, isShort, count }, findings) {
     for (let round = 0; round < (count ?? (isShort ? 20 : 200)); round += 1) {
       const random = new SeededRandom(seed * 7919 + round);
-      const [before, after] = ["before", "after"].map((name) => join(folder, `${name}${round}`)) as [
-        string,
-        string,
-      ];
-      mkdirSync(before);
-      mkdirSync(after);
+      const before = mkdtempSync(join(folder, "before-"));
+      const after = mkdtempSync(join(folder, "after-"));
       const disk = new ForgetfulDisk(before, 5 + random.below(220));
       const durable: string[] = [];
       let isCreated = false;
@@ -39,10 +35,10 @@ export const power: Harness = {
         continue;
       }
       findings.count("acked at fsync", durable.length);
-      const when = `Cut ${round}`;
-      await judgeAfterOutage(findings, join(after, "s.jsonl"), when, ({ tree }) => {
+      const here = findings.at(`Cut ${round}`);
+      await judgeAfterOutage(here, join(after, "s.jsonl"), ({ tree }) => {
         const lost = durable.filter((id) => !tree.has(id)).length;
-        findings.expect(lost === 0, () => `${when}: ${lost} entries acknowledged at fsync are lost.`);
+        here.expect(lost === 0, `${lost} entries acknowledged at fsync are lost.`);
       });
     }
   },
@@ -57,7 +53,7 @@ async function write(session: SessionTree, random: SeededRandom, durable: string
       durable.push(entry!.id);
     }
   }
-  throw new PowerCut();
+  throw new Error("The power did not go.");
 }
 
 /** Calls that fail after the power loss, in addition to those that sync. */
@@ -72,15 +68,6 @@ const POWERED: ReadonlySet<string> = new Set([
 
 /** Bytes that reach a disk together. */
 const PAGE = 4_096;
-
-/** Error of every call once the power is gone. */
-class PowerCut extends Error {
-  override readonly name = "PowerCut";
-  readonly code = "EIO";
-  constructor() {
-    super("The power is gone.");
-  }
-}
 
 /**
  * A disk that remembers what was synced and may forget the rest: for each file the synced length, for the folder the
@@ -103,7 +90,7 @@ class ForgetfulDisk {
     this.calls = passingCalls((name, call, args) => {
       const [fd] = args as [number];
       if (name === "fdatasync" || name === "fsync") return this.#syncSlowly(fd);
-      if (name === "fdatasyncSync" || name === "fsyncSync") return this.#powered(() => this.#sync(fd));
+      if (name === "fdatasyncSync" || name === "fsyncSync") return this.#powered(() => this.#sync(fd)());
       return POWERED.has(name) ? this.#powered(() => call(...args)) : call(...args);
     });
   }
@@ -127,21 +114,21 @@ class ForgetfulDisk {
     }
   }
 
-  #sync(fd: number): void {
+  /** Begins a sync; returns the function that ends it. Only what was there when it began is safe. */
+  #sync(fd: number): () => void {
     const facts = fstatSync(fd);
-    if (facts.isDirectory()) this.#names = this.#currentNames();
-    else this.#synced.set(facts.ino, facts.size);
-  }
-
-  /** Takes its time, during which others write: only what was there when it began is safe. */
-  async #syncSlowly(fd: number): Promise<void> {
-    const facts = this.#powered(() => fstatSync(fd));
     const names = facts.isDirectory() ? this.#currentNames() : undefined;
-    await new Promise((resolve) => setTimeout(resolve, 1));
-    this.#powered(() => {
+    return () => {
       if (names) this.#names = names;
       else this.#synced.set(facts.ino, Math.max(facts.size, this.#synced.get(facts.ino) ?? 0));
-    });
+    };
+  }
+
+  /** Takes its time, during which others write. */
+  async #syncSlowly(fd: number): Promise<void> {
+    const end = this.#powered(() => this.#sync(fd));
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    this.#powered(end);
   }
 
   #currentNames(): Map<string, number> {
@@ -151,7 +138,7 @@ class ForgetfulDisk {
 
   #powered<Result>(call: () => Result): Result {
     this.#made += 1;
-    if (this.isCut) throw new PowerCut();
+    if (this.isCut) throw new SystemError("EIO");
     return call();
   }
 }

@@ -5,7 +5,7 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import type { Entry, SessionStore } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { Child, type Findings, type Harness, type HarnessOptions, say } from "../harness.ts";
-import { note, openTree, passingCalls, storeNamed, writeSession } from "../stores.ts";
+import { failCall, note, openTree, passingCalls, storeNamed, writeSession } from "../stores.ts";
 
 /** Codes of a write that is refused; no other, and none without a code. */
 const REFUSALS: ReadonlySet<string> = new Set(["short-write", "write-failed", "read-only", "sync-failed"]);
@@ -38,19 +38,18 @@ export const room: Harness = {
 /** Each append of a session of 500 entries fails first, by an error or by half a line. */
 async function failingWrites({ folder, store, isShort }: HarnessOptions, findings: Findings): Promise<void> {
   let failing: "EIO" | "EROFS" | "short" | undefined;
-  const calls = passingCalls((name, call, args) => {
-    if (name !== "writeSync" || !failing) return call(...args);
-    if (failing === "short") return call(...args.with(3, (args[3] as number) >> 1));
-    throw Object.assign(new Error(failing), { code: failing });
-  });
+  const calls = passingCalls((name, call, args) =>
+    name === "writeSync" && failing ? failCall(failing, name, call, args) : call(...args),
+  );
   const file = writeSession(join(folder, "failing.jsonl"));
   const session = await openTree(storeNamed(store, folder, { calls }), file, "write");
   const total = isShort ? 60 : 500;
   for (let n = 0; n < total; n += 1) {
     failing = (["EIO", "short", "EROFS"] as const)[n % 3];
-    await refused(findings, session.append(note("not kept")), `append ${n}`);
+    const here = findings.at(`Append ${n}`);
+    await refused(here, session.append(note("not kept")));
     const kept = [2 * n, 2 * n + 1].map((data) => session.append(note(data), { onFailure: "queue" }));
-    await refused(findings, session.append(note("not kept")), `append ${n}, behind kept ones`);
+    await refused(here.at("behind kept ones"), session.append(note("not kept")));
     failing = undefined;
     await session.flush();
     await Promise.all(kept);
@@ -58,7 +57,7 @@ async function failingWrites({ folder, store, isShort }: HarnessOptions, finding
   }
   await session.close();
   const wanted = Array.from({ length: 2 * total }, (_, n) => n);
-  await judgeNotes(findings, fileStore({ home: folder }), file, wanted, "After failing writes");
+  await judgeNotes(findings.at("After failing writes"), fileStore({ home: folder }), file, wanted);
 }
 
 async function removedAndReplaced({ folder }: HarnessOptions, findings: Findings): Promise<void> {
@@ -69,10 +68,10 @@ async function removedAndReplaced({ folder }: HarnessOptions, findings: Findings
   const aside = `${file}.aside`;
   for (let n = 1; n <= 20; n += 1) {
     renameSync(file, aside);
-    await refused(findings, session.append(note("lost")), "a removed file", "removed");
-    findings.expect(!existsSync(file), () => "A removed file came back without its header.");
+    await refused(findings.at("A removed file"), session.append(note("lost")), "removed");
+    findings.expect(!existsSync(file), "A removed file came back without its header.");
     writeSession(file);
-    await refused(findings, session.append(note("lost")), "a replaced file", "changed");
+    await refused(findings.at("A replaced file"), session.append(note("lost")), "changed");
     rmSync(file);
     renameSync(aside, file);
     await session.append(note(n));
@@ -80,7 +79,7 @@ async function removedAndReplaced({ folder }: HarnessOptions, findings: Findings
   }
   await session.close();
   const wanted = Array.from({ length: 21 }, (_, n) => n);
-  await judgeNotes(findings, store, file, wanted, "After removals");
+  await judgeNotes(findings.at("After removals"), store, file, wanted);
 }
 
 /** A process that may not write more than 64 KiB to a file, whether that is told by a signal or by a short count. */
@@ -106,16 +105,11 @@ async function smallDisk(options: HarnessOptions, findings: Findings): Promise<v
   try {
     const store = fileStore({ home: disk });
     const file = writeSession(join(disk, "full.jsonl"));
-    await judgeFilling(
-      findings,
-      new Child(options, ["room", disk, file, 400, 997]),
-      store,
-      file,
-      "a full disk",
-    );
+    const child = new Child(options, ["room", disk, file, 400, 997]);
+    await judgeFilling(findings, child, store, file, "a full disk");
     rmSync(file);
-    const drained = await drainOnDisk(findings, store, disk);
-    await readOnlyDisk(findings, store, drained, disk);
+    const drained = await drainOnDisk(findings.at("A full disk"), store, disk);
+    await readOnlyDisk(findings.at("A read-only disk"), store, drained, disk);
   } finally {
     execFileSync("umount", ["-l", disk], { stdio: "ignore" });
   }
@@ -131,14 +125,14 @@ async function drainOnDisk(findings: Findings, store: SessionStore, disk: string
     const texts = [0, 1, 2].map((each) => `${n}-${each} ${"x".repeat(1_000)}`);
     const kept = texts.map((text) => session.append(note(text), { onFailure: "queue" }));
     wanted.push(...texts);
-    await refused(findings, session.append(note("x".repeat(5_000))), "a full disk");
+    await refused(findings, session.append(note("x".repeat(5_000))));
     rmSync(ballast);
     await session.flush();
     await Promise.all(kept);
     findings.count("full disk drained", 3);
   }
   await session.close();
-  await judgeNotes(findings, store, file, wanted, "After a full disk");
+  await judgeNotes(findings, store, file, wanted);
   return file;
 }
 
@@ -150,14 +144,14 @@ async function readOnlyDisk(
   disk: string,
 ): Promise<void> {
   execFileSync("mount", ["-o", "remount,ro", disk]);
-  await refused(findings, store.open({ file }, "write"), "a read-only disk");
-  await refused(findings, store.lease({ file }), "the lease on a read-only disk");
+  await refused(findings, store.open({ file }, "write"));
+  await refused(findings.at("the lease"), store.lease({ file }));
   const before = await notesIn(store, file);
   execFileSync("mount", ["-o", "remount,rw", disk]);
   const session = await openTree(store, file, "write");
   await session.append(note("again"));
   await session.close();
-  await judgeNotes(findings, store, file, [...before, "again"], "After a read-only mount");
+  await judgeNotes(findings, store, file, [...before, "again"]);
 }
 
 function fill(path: string): void {
@@ -183,29 +177,23 @@ async function judgeFilling(
   const refusals = answers.flatMap(({ code }) => code ?? []);
   findings.count(`${what}: acked`, answers.length - refusals.length);
   findings.count(`${what}: refused`, refusals.length);
-  findings.expect(refusals.length > 0, () => `${what}: nothing was refused, so nothing was tried.`);
-  for (const code of new Set(refusals))
-    findings.expect(REFUSALS.has(code), () => `${what}: the code ${code}.`);
-  for (const { id } of answers)
-    findings.expect(!id || session.tree.has(id), () => `${what}: an acknowledged entry is lost.`);
+  const here = findings.at(what);
+  here.expect(refusals.length > 0, "nothing was refused, so nothing was tried.");
+  for (const code of new Set(refusals)) here.expect(REFUSALS.has(code), `the code ${code}.`);
+  for (const { id } of answers) here.expect(!id || session.tree.has(id), "an acknowledged entry is lost.");
   const glued = session.tree.issues.filter(({ kind }) => kind === "salvaged" || kind === "duplicate-id");
-  findings.expect(glued.length === 0, () => `${what}: ${glued.length} entries are glued or there twice.`);
+  here.expect(glued.length === 0, `${glued.length} entries are glued or there twice.`);
   await session.close();
 }
 
-async function refused(
-  findings: Findings,
-  append: Promise<unknown>,
-  what: string,
-  code?: string,
-): Promise<void> {
+async function refused(findings: Findings, append: Promise<unknown>, code?: string): Promise<void> {
   try {
     await append;
-    findings.fault(`${what}: an append was acknowledged.`);
+    findings.fault("an append was acknowledged.");
   } catch (error) {
     findings.count("refused");
     const isTyped = error instanceof EspalierError && (code ? error.code === code : REFUSALS.has(error.code));
-    findings.expect(isTyped, () => `${what}: ${(error as Error).message}`);
+    findings.expect(isTyped, (error as Error).message);
   }
 }
 
@@ -214,11 +202,10 @@ async function judgeNotes(
   store: SessionStore,
   file: string,
   wanted: readonly unknown[],
-  when: string,
 ): Promise<void> {
   const found = await notesIn(store, file);
   const isSame = JSON.stringify(found) === JSON.stringify(wanted);
-  findings.expect(isSame, () => `${when} the file has ${found.length} notes in place of ${wanted.length}.`);
+  findings.expect(isSame, `the file has ${found.length} notes in place of ${wanted.length}.`);
 }
 
 async function notesIn(store: SessionStore, file: string): Promise<unknown[]> {

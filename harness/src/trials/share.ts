@@ -96,6 +96,7 @@ async function shareOne(options: HarnessOptions, form: Form, findings: Findings)
 }
 
 function judge(findings: Findings, name: string, file: string, acked: ReadonlySet<string>, kills: number) {
+  const here = findings.at(name);
   const found = new Map<string, number>();
   let torn = 0;
   const view = openView(file);
@@ -104,7 +105,7 @@ function judge(findings: Findings, name: string, file: string, acked: ReadonlySe
       if (part.is === "corrupt") torn += 1;
       if (part.is !== "entry") continue;
       const { id } = part.entry;
-      if (part.from > 0) findings.expect(!acked.has(id), () => `${name}: an acknowledged entry is glued.`);
+      if (part.from > 0) here.expect(!acked.has(id), "an acknowledged entry is glued.");
       found.set(id, (found.get(id) ?? 0) + 1);
     }
   }
@@ -114,8 +115,7 @@ function judge(findings: Findings, name: string, file: string, acked: ReadonlySe
   findings.count(`lost, ${name}`, lost);
   // Each killed writer may leave one line that was cut, of an entry that was not acknowledged.
   findings.count(`cut by a kill, ${name}`, torn);
-  findings.expect(lost === 0, () => `${name}: ${lost} acknowledged entries are lost.`);
-  findings.expect(torn <= kills, () => `${name}: ${torn} lines are torn, of ${kills} kills.`);
-  for (const [id, times] of found)
-    findings.expect(times === 1, () => `${name}: ${id} is there ${times} times.`);
+  here.expect(lost === 0, `${lost} acknowledged entries are lost.`);
+  here.expect(torn <= kills, `${torn} lines are torn, of ${kills} kills.`);
+  for (const [id, times] of found) here.expect(times === 1, `${id} is there ${times} times.`);
 }
