@@ -135,6 +135,8 @@ describe("espalier eval", () => {
     expect(failing.stdout).toContain(
       "demo-session, at once with command: The summarizer command ended with 3: no luck.",
     );
+    const killed = await espalier(["eval", DEMO, ...ONE, "--summarizer-command", "kill -9 $$"]);
+    expect(killed.stdout).toContain("The summarizer command ended with SIGKILL: it printed no reason.");
   }, 120_000);
 
   test("reports sessions that are too short, and unknown names", async () => {
@@ -254,6 +256,8 @@ describe("espalier eval --judge", () => {
       expect(code).toBe(0);
       expect(stdout).toContain("demo-session, judged by openai:scripted: 1 question");
       expect(stdout).toMatch(/token-budget +extractive +1\.00/);
+      const compared = await espalier([...judged, ...both, "--max-cost", "1"], { env: priced });
+      expect(compared.stdout).toContain("\n  lost at once, openai:scripted, rule: Which code?\n");
       const summarized = await espalier(
         ["eval", DEMO, ...ONE, "--summarizer", "openai:scripted", "--max-cost", "1"],
         { env: priced },

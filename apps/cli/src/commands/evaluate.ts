@@ -289,9 +289,9 @@ function commandSummarizer(line: string): Summarizer {
         return (await running).stdout;
       } catch (error) {
         signal?.throwIfAborted();
-        const { code, stderr = "" } = error as ExecException;
+        const { code, signal: killer, stderr = "" } = error as ExecException;
         const reason = plainLine(stderr.trim().split("\n").at(-1) ?? "") || "it printed no reason";
-        throw summaryError("failed", `The summarizer command ended with ${code}: ${reason}.`);
+        throw summaryError("failed", `The summarizer command ended with ${code ?? killer}: ${reason}.`);
       }
     },
     { name: "command" },
@@ -387,6 +387,6 @@ function* viewJudged(
 
 /** Draws the first `most` lines of a list, and the number of the others. */
 function* viewFirst(most: number, lines: readonly string[], colours: Shell["colours"]): Generator<string> {
-  for (const line of lines.slice(0, most)) yield plainLine(line);
+  for (const line of lines.slice(0, most)) yield `  ${plainLine(line)}`;
   if (lines.length > most) yield colours.dim(`  … and ${lines.length - most} more; --json lists all`);
 }
