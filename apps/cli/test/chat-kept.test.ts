@@ -135,24 +135,36 @@ test.skipIf(!hasTmux)(
   },
 );
 
-test.skipIf(!hasTmux)("a recorded cost that is no number does not end the chat", async () => {
-  const home = temporaryFolder();
-  const answer = {
-    role: "assistant",
-    content: [{ type: "text", text: "Low water." }],
-    stopReason: "stop",
-    usage: { input: 10, output: 3, cacheRead: 0, cacheWrite: 0, totalTokens: 13, cost: { total: "1.5" } },
-  };
-  const file = sessionOf({ ...HEADER, cwd: home }, said("u1", null, "What is the ebb?"), {
-    type: "message",
-    id: "a1",
-    parentId: "u1",
-    timestamp: "2026-01-01T00:00:02.000Z",
-    message: answer,
-  });
-  const tmux = await chat(home, await model(), file);
-  await tmux.shows(/Low water\.[\s\S]* tokens \(0 %\) · \$0\.00/);
-});
+test.skipIf(!hasTmux)(
+  "the chat estimates the cost of a session without recorded prices, and of a price that is no number",
+  async () => {
+    const home = temporaryFolder();
+    const answer = {
+      role: "assistant",
+      content: [{ type: "text", text: "Low water." }],
+      stopReason: "stop",
+      provider: "anthropic",
+      model: "claude-sonnet-4-5",
+      usage: {
+        input: 100_000,
+        output: 0,
+        cacheRead: 0,
+        cacheWrite: 0,
+        totalTokens: 100_000,
+        cost: { total: "1.5" },
+      },
+    };
+    const file = sessionOf({ ...HEADER, cwd: home }, said("u1", null, "What is the ebb?"), {
+      type: "message",
+      id: "a1",
+      parentId: "u1",
+      timestamp: "2026-01-01T00:00:02.000Z",
+      message: answer,
+    });
+    const tmux = await chat(home, await model(), file);
+    await tmux.shows(/Low water\.[\s\S]* tokens \(\d+ %\) · ≈ \$0\.30/);
+  },
+);
 
 test.skipIf(!hasTmux)(
   "a typed text survives the end of its terminal, in a file that only its user can read",

@@ -1,6 +1,6 @@
 import type { Agent, AgentEvent } from "@espalier/agent";
 import type { Session } from "@espalier/engine";
-import { billedCallAt, costOf } from "@espalier/engine/reading";
+import { addBill, billedCallAt, nothingBilled, type UsageTotals } from "@espalier/engine/reading";
 import {
   type AssistantMessage,
   compaction,
@@ -12,7 +12,7 @@ import {
   titleOf,
 } from "@espalier/session-tree";
 import { MarkdownStream, renderMarkdown } from "../markdown/markdown.ts";
-import { formatCost, formatCount, formatMany } from "../numbers.ts";
+import { formatBill, formatCost, formatCount, formatMany } from "../numbers.ts";
 import type { Colours } from "../shell.ts";
 import { cutLine, cutToColumns, plainLine, plainText, wrapWords } from "../text.ts";
 import type { ChatScreen } from "./chat-screen.ts";
@@ -34,8 +34,8 @@ export class ChatDrawing {
   readonly #screen: ChatScreen;
   readonly #colours: Colours;
   readonly #conversation: Conversation;
-  /** Cost of the session in US dollars on all branches, up to this row. */
-  readonly #cost = { row: 0, dollars: 0 };
+  /** Bill of the session on all branches, up to this row. */
+  readonly #bill = { row: 0, total: nothingBilled() };
   readonly #answer = new MarkdownStream();
   /** The current activities; the last one is shown. */
   readonly #activities = new Map<Owner, { what: string; since: number }>();
@@ -99,7 +99,7 @@ export class ChatDrawing {
       ...(activity ? [row(this.#activityLine(activity), cyan)] : []),
       ...agent.queued.map(({ text }) => row(`  ${waits}: ${plainLine(text)}`)),
       ...[...statuses.values()].map((text) => row(text)),
-      row(viewFooter(agent, this.#costOf(session.tree))),
+      row(viewFooter(agent, this.#billOf(session.tree))),
     ];
     const rows = this.#markdown(this.#answer.pending.slice(-LONGEST_PENDING)).slice(
       -Math.max(1, this.#screen.liveRows - below.length - 1),
@@ -211,11 +211,13 @@ export class ChatDrawing {
     return `${TURNS[this.#turn++ % TURNS.length]} ${what} · ${seconds} s · Esc aborts it`;
   }
 
-  /** Adds the cost of the entries that were appended since the last call. */
-  #costOf(tree: Tree): number {
-    for (; this.#cost.row < tree.length; this.#cost.row++)
-      this.#cost.dollars += costOf(billedCallAt(tree, this.#cost.row)?.usage);
-    return this.#cost.dollars;
+  /** Adds the calls of the entries that were appended since the last call. */
+  #billOf(tree: Tree): UsageTotals {
+    for (; this.#bill.row < tree.length; this.#bill.row++) {
+      const call = billedCallAt(tree, this.#bill.row);
+      if (call) addBill(this.#bill.total, call.usage, call);
+    }
+    return this.#bill.total;
   }
 }
 
@@ -260,10 +262,11 @@ export const isExtractive = (entry: Entry | undefined): boolean =>
   (entry as { details?: { source?: unknown } } | undefined)?.details?.source === "extractive";
 
 /** Status line: the model, the used share of its window, the cost of the session on all its branches. */
-function viewFooter({ model, contextTokens, contextWindow }: Agent, cost: number): string {
+function viewFooter({ model, contextTokens, contextWindow }: Agent, bill: UsageTotals): string {
   const { modelId } = model;
   const share = Math.round((contextTokens / contextWindow) * 100);
-  return `${modelId} · ${formatCount(contextTokens)} of ${formatCount(contextWindow)} tokens (${share} %) · ${formatCost(cost)}`;
+  const cost = bill.calls > 0 ? formatBill(bill) : formatCost(0);
+  return `${modelId} · ${formatCount(contextTokens)} of ${formatCount(contextWindow)} tokens (${share} %) · ${cost}`;
 }
 
 /** Notes on a conversation that does not end with an answer. */
