@@ -14,9 +14,10 @@ import { CommandError } from "./failure.ts";
  * Returns the absolute path and the number of entries.
  *
  * @param pieces the text; the generator returns the number of entries
+ * @param option option that names the file, for the error; empty when there is none
  * @throws CommandError `exists`; EspalierError `not-found`, `short-write`, `write-failed`
  */
-export function writeExport(path: string, pieces: Generator<string, number>) {
+export function writeExport(path: string, pieces: Generator<string, number>, option = "") {
   const file = resolve(path);
   const count = { entries: 0 };
   const chunks = chunksOf(pieces, count);
@@ -26,7 +27,7 @@ export function writeExport(path: string, pieces: Generator<string, number>) {
   else
     throw new CommandError(
       "exists",
-      `${path} is ${older.isFile() ? "a session" : "not a file"} and was not changed; choose another name with --out.`,
+      `${path} is ${older.isFile() ? "a session" : "not a file"} and was not changed; choose another name${option && ` with ${option}`}.`,
     );
   return { file, entries: count.entries };
 }

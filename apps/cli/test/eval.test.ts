@@ -173,7 +173,7 @@ describe("espalier eval", () => {
     const before = stateOf(session);
     const refused = await espalier(["eval", DEMO, ...ONE, "--html", session]);
     expect(refused.code).toBe(1);
-    expect(refused.stderr).toContain("is a session and was not changed");
+    expect(refused.stderr).toContain("is a session and was not changed; choose another name with --html.");
     expect(stateOf(session)).toBe(before);
   }, 120_000);
 

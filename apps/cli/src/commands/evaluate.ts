@@ -120,7 +120,9 @@ docs/guides/evaluate-a-compaction.md explains the columns and their limits.`,
       evaluation.evaluate(sessions, { ...plan, signal, onProgress: (_done, _total, what) => tell(what) }),
     );
     const page =
-      html === undefined ? undefined : writeExport(html, onePiece(evaluation.reportPage(report))).file;
+      html === undefined
+        ? undefined
+        : writeExport(html, onePiece(evaluation.reportPage(report)), "--html").file;
     const failures = report.mean.flatMap((row) => [
       ...new Set(limits.flatMap((limit) => failureOf(row, limit) ?? [])),
     ]);

@@ -180,7 +180,8 @@ ${phrase(nativeAgents, "and")} are the session files of these agents; \`espalier
         for (const line of [...viewLosses(issues), ...omitted()]) shell.complain(line);
         return;
       }
-      const written = writeExport(out ?? `${basename(session.file, ".jsonl")}.${ENDINGS[format][0]}`, pieces);
+      const file = out ?? `${basename(session.file, ".jsonl")}.${ENDINGS[format][0]}`;
+      const written = writeExport(file, pieces, "--out");
       for (const line of omitted()) shell.complain(line);
       const count = formatMany(written.entries, "entry", "entries");
       return {
