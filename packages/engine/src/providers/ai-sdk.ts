@@ -96,14 +96,16 @@ export function aiSdk(
         cacheRead: field(usage, "cachedInputTokens"),
         cacheWrite: field(field(usage, "inputTokenDetails"), "cacheWriteTokens"),
       };
-      const broken = brokenInputs(await field(answer, "toolCalls"));
-      const content = said?.content.map((block) =>
-        block.type === "toolCall" && broken.has(block.id)
-          ? { ...block, arguments: { value: broken.get(block.id) } }
-          : block,
-      );
-      const whole = content && { ...said, content };
-      yield answered(whole, model, await field(answer, "finishReason"), billed(counts, prices));
+      // In its messages, the SDK replaces an input that is not JSON by an empty object, which could be a valid input.
+      const calls = await field(answer, "toolCalls");
+      for (const call of Array.isArray(calls) ? calls : []) {
+        const input = field(call, "input");
+        if (field(call, "invalid") !== true || isRecord(input)) continue;
+        for (const block of said?.content ?? [])
+          if (block.type === "toolCall" && block.id === field(call, "toolCallId"))
+            block.arguments = { value: input };
+      }
+      yield answered(said, model, await field(answer, "finishReason"), billed(counts, prices));
     },
   });
 }
@@ -126,17 +128,6 @@ function modelOf(model: LanguageModel): { provider: string; modelId: string } {
 function definitionOf([name, { description, inputSchema }]: [string, ToolSet[string]]): ToolDefinition {
   const schema = field(inputSchema, "jsonSchema");
   return toolOf(name, description, isRecord(schema) && !("then" in schema) ? schema : { type: "object" });
-}
-
-/**
- * Returns the inputs of calls that are not JSON, by the ids of the calls. In its messages, the SDK replaces such an input
- * by an empty object, which could be a valid input.
- */
-function brokenInputs(calls: unknown): ReadonlyMap<unknown, unknown> {
-  const broken = (Array.isArray(calls) ? calls : []).filter(
-    (call) => field(call, "invalid") === true && !isRecord(field(call, "input")),
-  );
-  return new Map(broken.map((call) => [field(call, "toolCallId"), field(call, "input")]));
 }
 
 async function* readParts(parts: AsyncIterable<unknown>): AsyncGenerator<AnswerEvent> {

@@ -10,14 +10,12 @@ import {
   isRecord,
   parsedJson,
   RequestWriter,
-  type ToolDefinition,
 } from "@espalier/session-tree";
 import {
   anthropicSummarizer,
   DEFAULT_ANTHROPIC_MODEL,
   anthropicModel as knownModel,
   type LastRequest,
-  type ReportedUsage,
   thinkingBudget,
   toUsage,
 } from "@espalier/summarizer";
@@ -70,9 +68,13 @@ export function anthropic(
   async function* read(answer: unknown): AsyncGenerator<AnswerEvent> {
     if (!isMessage(answer) && !isAsyncIterable(answer)) throw badAnswer("@anthropic-ai/sdk");
     const whole = isMessage(answer) ? answer : yield* readEvents(answer, modelId);
-    if (asked) lastRequest = { body: asked as unknown as LastRequest["body"], ...promptTokens(whole.usage) };
+    const usage = toUsage(whole.usage, known);
+    // From the size of the prompt, the summarizer sees whether a further instruction fits. Not every server reports it.
+    const inputTokens = usage.input + usage.cacheRead + usage.cacheWrite;
+    const counted = inputTokens > 0 ? { inputTokens } : {};
+    if (asked) lastRequest = { body: asked as unknown as LastRequest["body"], ...counted };
     const [said] = fromAnthropic([whole]).messages as AssistantMessage[];
-    yield answered({ api: "anthropic-messages", ...said }, model, undefined, toUsage(whole.usage, known));
+    yield answered({ api: "anthropic-messages", ...said }, model, undefined, usage);
   }
 
   return {
@@ -82,7 +84,9 @@ export function anthropic(
     maxOutputTokens: known.maxOutputTokens,
     answerTokens: maxTokens,
     system: options.system,
-    tools: tools.flatMap(definitionOf),
+    tools: tools.flatMap((tool) =>
+      "input_schema" in tool ? [toolOf(tool.name, tool.description, tool.input_schema)] : [],
+    ),
     // The same client is used for answers and for summaries.
     summarizer: anthropicSummarizer({ client: clientOf, model: modelId, lastRequest: () => lastRequest }),
     params(context, { system, tools: definitions, maxOutputTokens }) {
@@ -115,10 +119,6 @@ function written(client: Anthropic, writer: RequestWriter, params: AnthropicPara
   const body = writer.write({ ...params, stream: true });
   return { body, headers: { "content-type": "application/json" } };
 }
-
-/** Returns the definition of a tool that the caller runs; none for a tool that Anthropic runs. */
-const definitionOf = (tool: Anthropic.ToolUnion): ToolDefinition[] =>
-  "input_schema" in tool ? [toolOf(tool.name, tool.description, tool.input_schema)] : [];
 
 /** Adds the fields of tools that only this API knows, and then the tools that Anthropic runs. */
 function withOwnTools(request: AnthropicRequest, own: readonly Anthropic.ToolUnion[]): AnthropicRequest {
@@ -163,17 +163,6 @@ function markedHead({ system, tools = [] }: AnthropicRequest): object {
 
 const withMark = <Block extends object>(blocks: readonly Block[]): Block[] =>
   blocks.map((block, at) => (at === blocks.length - 1 ? { ...block, ...MARK } : block));
-
-/**
- * Returns the size of the prompt as its provider counted it, from which the summarizer sees whether a further
- * instruction fits; empty when the provider did not report it.
- */
-function promptTokens(reported: ReportedUsage | null | undefined): Pick<LastRequest, "inputTokens"> {
-  const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens } = reported ?? {};
-  const inputTokens =
-    (input_tokens ?? 0) + (cache_read_input_tokens ?? 0) + (cache_creation_input_tokens ?? 0);
-  return inputTokens > 0 ? { inputTokens } : {};
-}
 
 const isMessage = (answer: unknown): answer is Anthropic.Message =>
   isRecord(answer) && answer["type"] === "message" && Array.isArray(answer["content"]);

@@ -70,12 +70,11 @@ export const PROVIDERS = {
 /** Setting that has a key or an address. */
 export type AccessSetting = (typeof PROVIDERS)[keyof typeof PROVIDERS]["key" | "address"]["setting"];
 
-const ROWS: readonly [provider: string, NamedProvider][] = Object.entries(PROVIDERS);
+const ROWS: readonly NamedProvider[] = Object.values(PROVIDERS);
 
-const PATTERNS = ROWS.map(([provider, { apis, model }]) => {
-  const ends = Object.keys(apis).flatMap((word) => word.slice(provider.length) || []);
-  return `${provider}${ends.length > 0 ? `(${ends.join("|")})?` : ""}${model ? "(:.+)?" : ":.+"}`;
-});
+const PATTERNS = ROWS.flatMap(({ apis, model }) =>
+  Object.keys(apis).map((word) => word + (model ? "(:.+)?" : ":.+")),
+);
 
 /** Pattern of the names of summarizers. */
 export const SUMMARIZER_NAME = new RegExp(`^(extractive|${PATTERNS.join("|")})$`, "s");
@@ -93,7 +92,7 @@ export interface ProviderAccess {
 
 function parsedName(name: string) {
   const [word = "", model = ""] = name.split(/:(.*)/s);
-  const row = ROWS.map(([, one]) => one).find(({ apis }) => Object.hasOwn(apis, word));
+  const row = ROWS.find(({ apis }) => Object.hasOwn(apis, word));
   return row && { word, row, model: model || row.model };
 }
 

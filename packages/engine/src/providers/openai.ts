@@ -59,12 +59,12 @@ export function openai(
 ): Provider<OpenAI.ChatCompletionCreateParamsNonStreaming> {
   const { model, clientOf } = reached(client, options);
   const { tools = [], parameters = {}, prices } = options;
-  const own = new Map(tools.map((tool) => [nameOf(tool), tool]));
+  const named = tools.map((tool) =>
+    tool.type === "function" ? tool.function : { parameters: undefined, ...tool.custom },
+  );
+  const own = new Map(tools.map((tool, at) => [named[at]?.name, tool]));
   return sdkProvider<OpenAI.ChatCompletionCreateParamsNonStreaming>(model, options, {
-    tools: tools.map((tool) => {
-      const called = tool.type === "function" ? tool.function : { ...tool.custom, parameters: undefined };
-      return toolOf(called.name, called.description, called.parameters);
-    }),
+    tools: named.map(({ name, description, parameters }) => toolOf(name, description, parameters)),
     params(context, { system, tools: definitions, maxOutputTokens }) {
       const format = nativeFormats.openai;
       const request = buildRequest(context, { format, model, system, tools: definitions });
@@ -86,8 +86,7 @@ export function openai(
       if (choice === undefined) throw errorIn(whole) ?? badAnswer("openai");
       const message = { ...(field(choice, "message") as object), role: "assistant" };
       const [said] = fromOpenaiChat([message], { model }).messages as AssistantMessage[];
-      const usage = usageOf(field(whole, "usage"), ["prompt", "completion"], prices);
-      yield answered(said, model, field(choice, "finish_reason"), usage);
+      yield answered(said, model, field(choice, "finish_reason"), usageOf(whole, prices));
     },
   });
 }
@@ -134,7 +133,7 @@ export function openaiResponses(
       const [said] = fromOpenaiResponses({ output }, { model }).messages as AssistantMessage[];
       const status = field(whole, "status");
       const reason = field(field(whole, "incomplete_details"), "reason");
-      const usage = usageOf(field(whole, "usage"), ["input", "output"], prices);
+      const usage = usageOf(whole, prices);
       if (FAILED.has(status)) {
         const errorMessage = failureOf(field(whole, "error"));
         yield answered({ ...said, stopReason: "error", errorMessage }, model, undefined, usage);
@@ -176,13 +175,10 @@ function limited(client: OpenaiClient, isCompatible: boolean | undefined, tokens
   return isOther ? { max_tokens: tokens } : { max_completion_tokens: tokens };
 }
 
-const nameOf = (tool: OpenAI.ChatCompletionTool): string =>
-  tool.type === "function" ? tool.function.name : tool.custom.name;
-
 /** Returns a tool with the fields that only this API knows. A custom tool has another shape and is sent as it is. */
 function withOwn(
   tool: OpenAI.ChatCompletionFunctionTool,
-  tools: ReadonlyMap<string, OpenAI.ChatCompletionTool>,
+  tools: ReadonlyMap<string | undefined, OpenAI.ChatCompletionTool>,
 ): OpenAI.ChatCompletionTool {
   const own = tools.get(tool.function.name);
   return own?.type === "custom" ? own : { ...own, ...tool, function: { ...own?.function, ...tool.function } };
@@ -262,16 +258,11 @@ async function* readResponse(events: AsyncIterable<unknown>): AsyncGenerator<Ans
   throw new Error("The stream ended before its answer.");
 }
 
-/** Returns the usage of an answer; `input` and `output` are the API's words for its two counts. */
-function usageOf(
-  reported: unknown,
-  [input, output]: readonly ["prompt", "completion"] | readonly ["input", "output"],
-  prices: TokenPrices | undefined,
-) {
-  const counts = {
-    prompt: field(reported, `${input}_tokens`),
-    output: field(reported, `${output}_tokens`),
-    cacheRead: field(field(reported, `${input}_tokens_details`), "cached_tokens"),
-  };
-  return billed(counts, prices);
+/** Returns the usage of an answer. Each of the two APIs has its own words for the same counts. */
+function usageOf(answer: unknown, prices: TokenPrices | undefined) {
+  const usage = field(answer, "usage");
+  const prompt = (name: string) => field(usage, `prompt_${name}`) ?? field(usage, `input_${name}`);
+  const output = field(usage, "completion_tokens") ?? field(usage, "output_tokens");
+  const cacheRead = field(prompt("tokens_details"), "cached_tokens");
+  return billed({ prompt: prompt("tokens"), output, cacheRead }, prices);
 }

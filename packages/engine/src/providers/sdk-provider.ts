@@ -3,6 +3,7 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type AssistantMessage,
   CHARS_PER_TOKEN,
+  contextOfPath,
   isRecord,
   messageText,
   type Usage,
@@ -120,8 +121,11 @@ function providerSummarizer(provider: Provider): Summarizer {
     let characters = 0;
     try {
       signal.throwIfAborted();
-      const params = forText(provider.params(...promptOf(request, model)));
-      const answered = await provider.send(params, signal);
+      const { system, user } = summaryPrompt(request);
+      const messages = [{ role: "user" as const, content: user, timestamp: 0 }];
+      const context = { ...contextOfPath([]), messages, model };
+      const params = provider.params(context, { system, maxOutputTokens: request.maxOutputTokens });
+      const answered = await provider.send(forText(params), signal);
       for await (const event of provider.read(answered)) {
         if (event.type === "answer") return answerOf(event.message, model, signal);
         if (event.type !== "text") continue;
@@ -145,19 +149,6 @@ function forText(params: unknown): unknown {
   if (!isRecord(text)) return others;
   const { format, ...rest } = text;
   return { ...others, text: rest };
-}
-
-function promptOf(request: SummaryRequest, model: Model): Parameters<Provider["params"]> {
-  const { system, user } = summaryPrompt(request);
-  const context = {
-    messages: [{ role: "user" as const, content: user, timestamp: 0 }],
-    sources: [""],
-    prefixChanged: [false],
-    tokens: Math.ceil(user.length / CHARS_PER_TOKEN),
-    model,
-    thinkingLevel: "off",
-  };
-  return [context, { system, maxOutputTokens: request.maxOutputTokens }];
 }
 
 /** Returns the answer of a summary. Throws the error of a request that failed after its response had begun. */
