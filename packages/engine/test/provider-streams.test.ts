@@ -136,6 +136,26 @@ describe("an answer of Chat Completions", () => {
     ]);
   });
 
+  test("whose calls all have the same index, or whose pieces all have other ids, has each call once", async () => {
+    const begin = (id: string, bed: string) =>
+      piece({ name: "look", arguments: `{"bed":"${bed}"` }, { index: 0, id });
+    const end = (id: string) => piece({ arguments: "}" }, { index: 0, id });
+    const answers = [
+      [begin("c1", "north"), end("c1"), begin("c2", "south"), end("c2")],
+      [begin("c1", "north"), end("x1"), begin("c2", "south"), end("x2")],
+    ];
+    for (const chunks of answers) {
+      const { turn } = await recorded(openai(client, { model: "pear" }), [
+        ...chunks,
+        chunk({}, "tool_calls"),
+      ]);
+      expect(turn.calls).toEqual([
+        { id: "c1", name: "look", input: { bed: "north" } },
+        { id: "c2", name: "look", input: { bed: "south" } },
+      ]);
+    }
+  });
+
   test("that names no role is recorded, and one without a message has no content", async () => {
     const provider = openai(client, { model: "pear" });
     const whole = (message: object | null) => ({ choices: [{ message, finish_reason: "stop" }] });

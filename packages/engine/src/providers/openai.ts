@@ -186,9 +186,11 @@ function withOwn(
 
 const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
+const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
+
 async function* readChunks(chunks: AsyncIterable<unknown>): AsyncGenerator<AnswerEvent, object> {
   const texts: Record<string, string> = {};
-  const calls: { id: string; type: string; name: string; text: string }[] = [];
+  const calls: CallPiece[] = [];
   let usage: unknown;
   let finish_reason: unknown;
   for await (const chunk of chunks) {
@@ -199,40 +201,40 @@ async function* readChunks(chunks: AsyncIterable<unknown>): AsyncGenerator<Answe
     const delta = field(choice, "delta");
     finish_reason = field(choice, "finish_reason") ?? finish_reason;
     for (const name of ["content", "refusal", "reasoning_content", "reasoning"]) {
-      const text = field(delta, name);
-      if (typeof text !== "string" || text === "") continue;
+      const text = textOf(field(delta, name));
+      if (text === "") continue;
       texts[name] = (texts[name] ?? "") + text;
       if (name !== "refusal") yield { type: name === "content" ? "text" : "thinking", text };
     }
-    for (const piece of listOf(field(delta, "tool_calls"))) {
-      const { index, id, type, name, text } = callPiece(piece);
-      // Some servers send no index: a piece without a name continues the last call.
-      const at = index ?? (name === "" ? calls.length - 1 : calls.length);
-      const call = calls[at] ?? { id: "", type, name: "", text: "" };
-      calls[Math.max(0, at)] = call;
-      call.id ||= id;
-      call.name ||= name;
-      call.text += text;
+    for (const piece of listOf(field(delta, "tool_calls")).map(callPiece)) {
+      const call = calls.findLast(({ index }) => piece.index === undefined || index === piece.index);
+      if (!call || beginsCall(piece, call)) calls.push(piece);
+      else {
+        call.id ||= piece.id;
+        call.name ||= piece.name;
+        call.text += piece.text;
+      }
     }
   }
   if (finish_reason === undefined) throw new Error("The stream ended before its answer.");
-  const made = calls
-    .filter((call) => call !== undefined)
-    .map(({ id, type, name, text }) =>
-      type === "custom"
-        ? { id, type, custom: { name, input: text } }
-        : { id, type, function: { name, arguments: text } },
-    );
-  const message = { role: "assistant", content: null, ...texts, tool_calls: made };
-  return { choices: [{ message, finish_reason }], usage };
+  const tool_calls = calls.map(({ id, type, name, text }) => ({
+    id,
+    type,
+    [type]: { name, [INPUTS[type]]: text },
+  }));
+  return { choices: [{ message: { content: null, ...texts, tool_calls }, finish_reason }], usage };
 }
+
+/** Field that has the input of a call, by the type of the call. */
+const INPUTS = { function: "arguments", custom: "input" } as const;
+
+type CallPiece = ReturnType<typeof callPiece>;
 
 /** Reads a piece of a call. Arguments of some servers are an object, which becomes its JSON. */
 function callPiece(piece: unknown) {
-  const type = field(piece, "custom") === undefined ? "function" : "custom";
+  const type: keyof typeof INPUTS = field(piece, "custom") === undefined ? "function" : "custom";
   const called = field(piece, type);
-  const given = field(called, type === "custom" ? "input" : "arguments");
-  const textOf = (value: unknown) => (typeof value === "string" ? value : "");
+  const given = field(called, INPUTS[type]);
   const index = field(piece, "index");
   return {
     index: typeof index === "number" ? index : undefined,
@@ -241,6 +243,15 @@ function callPiece(piece: unknown) {
     name: textOf(field(called, "name")),
     text: isRecord(given) ? JSON.stringify(given) : textOf(given),
   };
+}
+
+/**
+ * Returns whether a piece begins a call, and does not continue the last one with its index. Some servers send no index,
+ * some the same index for all calls, and some a new id in each piece: only a piece with a name begins a call.
+ */
+function beginsCall({ index, id, name }: CallPiece, last: CallPiece): boolean {
+  const hasOtherId = id !== "" && last.id !== "" && id !== last.id;
+  return name !== "" && (index === undefined || hasOtherId);
 }
 
 async function* readResponse(events: AsyncIterable<unknown>): AsyncGenerator<AnswerEvent, unknown> {
