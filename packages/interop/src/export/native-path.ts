@@ -50,7 +50,7 @@ export interface PathRules {
 export interface PathItem {
   entry: Entry;
   /** Message for a model; undefined for a compaction, and for an entry that no model reads. */
-  message?: ContextMessage;
+  message?: ContextMessage | undefined;
   /** Position of the entry on the path; for a result the position of its call. */
   position: number;
   /** True for a result that replaces a missing one, or one that an edit removed: the message is not the entry's own. */
@@ -65,24 +65,10 @@ export interface PathItem {
  * the first entry that has it.
  */
 export function preparePath(source: ExportSource, rules: PathRules, issues: FormatIssues): PathItem[] {
-  const path = source.pathRows().map((row) => source.entryAt(row));
-  const facts = readPath(path);
-  const items: PathItem[] = [];
-  const messages = messagesOf(path, facts, rules);
-  for (const [position, entry] of path.entries()) {
-    if (compaction.is(entry) && facts.keptFrom.has(position)) {
-      const isGone = isRemoved(position, facts) && !rules.keepsEntries;
-      if (isGone) issues.add("changed", "compaction", entry.id, PATH_DIFFERENCES.removedSummary);
-      items.push({ entry: isGone ? { ...entry, summary: NO_SUMMARY } : entry, position, kept: [] });
-    } else if (compaction.is(entry)) issues.add("dropped", "compaction", entry.id, PATH_DIFFERENCES.noEffect);
-    else {
-      const message = messages.get(position);
-      if (isIncluded(entry, message, rules, issues))
-        items.push({ entry, position, ...(message ? { message } : {}) });
-    }
-  }
-  const whole = new PairedItems(items, facts, rules, issues).all();
-  for (const [at, item] of whole.entries()) if (item.kept) item.kept = keptAt(whole, at, facts);
+  const entries = source.pathRows().map((row) => source.entryAt(row));
+  const path = readPath(entries, rules, issues);
+  const whole = wholePairs(path);
+  for (const [at, item] of whole.entries()) if (item.kept) item.kept = keptAt(whole, at, path);
   return whole;
 }
 
@@ -119,328 +105,245 @@ export const leftOutText = ({ type }: ContentBlock): string =>
 /** Summary of a compaction whose own an edit left out. Other agents have no compaction without a summary. */
 const NO_SUMMARY = "(The summary was left out.)";
 
-/** Compactions and edits of a path, by position. */
-interface PathFacts {
+/** Facts about the entries of a path, by position, and the rules of the other agent. */
+interface Path {
+  rules: PathRules;
+  issues: FormatIssues;
+  /** Returns an id for a call that the agent accepts. */
+  validId: (id: unknown) => string;
+  /** All entries, with the messages that they have if nothing is compacted. */
+  items: readonly PathItem[];
+  /** Results of the calls of each answer; undefined for a call without one. Failed answers are missing. */
+  results: ReadonlyMap<number, readonly (ToolResultMessage | undefined)[]>;
   /** First kept position of each compaction. Compactions that name no entry above them are missing. */
   keptFrom: ReadonlyMap<number, number>;
-  /** Positions of the edits that remove an entry from the context, by the position of the entry. */
-  removals: ReadonlyMap<number, readonly number[]>;
-  /** Position of the newest edit of an entry, by the position of the entry. */
-  newest: ReadonlyMap<number, number>;
+  /** Edits of an entry, in order. */
+  edits: ReadonlyMap<number, readonly { at: number; removes: boolean }[]>;
 }
 
-function readPath(path: readonly Entry[]): PathFacts {
-  const at = new Map<string, number>();
+/**
+ * Reads a path, root first. If a compaction is between an entry and the edit that removes it, the entry stays in the file, and
+ * the compaction does not keep it. With `keepsEntries`, all removed entries stay.
+ */
+function readPath(entries: readonly Entry[], rules: PathRules, issues: FormatIssues): Path {
+  const above = new Map<string, number>();
   const keptFrom = new Map<number, number>();
-  const removals = new Map<number, number[]>();
-  const newest = new Map<number, number>();
-  for (const [position, entry] of path.entries()) {
+  const edits = new Map<number, { at: number; removes: boolean }[]>();
+  const uncompacted: Entry[] = [];
+  let compactedAt = -1;
+  for (const [at, entry] of entries.entries()) {
+    above.set(entry.id, at);
     if (compaction.is(entry)) {
-      const kept = entry.firstKeptEntryId === entry.id ? position : at.get(entry.firstKeptEntryId);
-      if (kept !== undefined) keptFrom.set(position, kept);
-    } else if (contextEdit.is(entry)) {
-      const target = at.get(entry.targetId);
-      if (target !== undefined) {
-        newest.set(target, position);
-        if (entry.replacement === null) removals.set(target, [...(removals.get(target) ?? []), position]);
-      }
+      const from = above.get(entry.firstKeptEntryId);
+      if (from === undefined) continue;
+      keptFrom.set(at, from);
+      compactedAt = at;
+      continue;
     }
-    at.set(entry.id, position);
+    if (contextEdit.is(entry)) {
+      const target = above.get(entry.targetId);
+      if (target === undefined) continue;
+      const removes = entry.replacement === null;
+      edits.set(target, [...(edits.get(target) ?? []), { at, removes }]);
+      if (removes && (rules.keepsEntries || compactedAt > target)) continue;
+    }
+    uncompacted.push(entry);
   }
-  return { keptFrom, removals, newest };
+  const projected = new Map(projectPath(uncompacted).map(({ entry, messages }) => [entry, messages[0]]));
+  const items = entries.map((entry, position) => ({ entry, position, message: projected.get(entry) }));
+  const { results } = pairTools(items.map(({ message }) => message));
+  return { rules, issues, validId: createCallIds(rules.callIdLength), items, results, keptFrom, edits };
 }
 
 /** Returns whether an edit removes an entry from the context. `before`: edits from this position on do not count. */
-function isRemoved(
-  position: number,
-  { removals, newest }: PathFacts,
-  before = Number.POSITIVE_INFINITY,
-): boolean {
-  const edits = removals.get(position)?.filter((edit) => edit < before) ?? [];
-  const last = newest.get(position);
-  return edits.length > 0 && (last === undefined || last >= before || edits.at(-1) === last);
+const isRemoved = (position: number, { edits }: Path, before = Number.POSITIVE_INFINITY): boolean =>
+  edits.get(position)?.findLast(({ at }) => at < before)?.removes ?? false;
+
+/** Adds an issue for an item, or a part of it, that is left out. */
+function dropped({ entry }: PathItem, { issues }: Path, field: string, reason: string): undefined {
+  issues.add("dropped", field, entry.id, reason);
 }
+
+/** Returns an item, unless it is a result, in a form that is valid for the other agent; adds an issue for each difference. */
+function validItem(item: PathItem, path: Path): PathItem | undefined {
+  const { entry, position, message } = item;
+  const { rules, issues } = path;
+  if (compaction.is(entry)) {
+    if (!path.keptFrom.has(position)) return dropped(item, path, "compaction", PATH_DIFFERENCES.noEffect);
+    if (rules.keepsEntries || !isRemoved(position, path)) return { ...item, kept: [] };
+    issues.add("changed", "compaction", entry.id, PATH_DIFFERENCES.removedSummary);
+    return { ...item, entry: { ...entry, summary: NO_SUMMARY }, kept: [] };
+  }
+  if (message?.role === "custom" && rules.isForeignContext(message.customType))
+    return dropped(item, path, "context", PATH_DIFFERENCES.otherContext);
+  if (rules.keepsEntries) return item;
+  if (!message && (entry.type === "message" || entry.type === "custom_message"))
+    return dropped(item, path, "edit", "An entry that an edit left out of the context is left out.");
+  if (!message) return item;
+  if (message.role === "system")
+    return dropped(item, path, "system", "A system prompt is left out; the other agent has its own.");
+  if (message.role === "bashExecution" && message.excludeFromContext)
+    return dropped(item, path, "bashExecution", "A command that no model reads is left out.");
+  if (isFailedAnswer(message))
+    return dropped(item, path, "failed", "An answer that failed or was aborted is left out.");
+  if (message.role === "assistant") {
+    const content = answerBlocks(item, message, path);
+    return content.length > 0
+      ? { ...item, message: { ...message, content } }
+      : dropped(item, path, "empty", "An answer without content that the file can hold is left out.");
+  }
+  return NEVER_BLANK.has(message.role) && contentBlocks(message).every(isBlankText)
+    ? dropped(item, path, "empty", "An empty message is left out.")
+    : { ...item, message: withSoundContent(item, message, path) };
+}
+
+/** Roles of messages that are left out when all their text is blank, which providers refuse. */
+const NEVER_BLANK: ReadonlySet<string> = new Set(["user", "custom", "branchSummary"]);
 
 /**
- * Messages of a path, by position, as if nothing was compacted. If a compaction is between an entry and the edit that removes
- * it, the entry stays in the file, and the compaction does not keep it. With `keepsEntries`, all removed entries stay.
+ * Blocks of an answer. Texts come before calls, blank ones are left out, and reasoning is included if the agent accepts
+ * it. Ids of calls and names of tools become valid.
  */
-function messagesOf(
-  path: readonly Entry[],
-  facts: PathFacts,
-  { keepsEntries = false }: PathRules,
-): Map<number, ContextMessage> {
-  const compactions = [...facts.keptFrom.keys()];
-  const crossing = new Set<Entry>();
-  for (const [target, edits] of facts.removals)
-    for (const edit of edits)
-      if (keepsEntries || compactions.some((position) => target < position && position < edit))
-        crossing.add(path[edit]!);
-  const positions = new Map(path.map((entry, position) => [entry, position]));
-  const messages = new Map<number, ContextMessage>();
-  for (const { entry, messages: said } of projectPath(
-    path.filter((each) => !compaction.is(each) && !crossing.has(each)),
-  ))
-    if (said[0]) messages.set(positions.get(entry)!, said[0]);
-  return messages;
-}
-
-/** Returns whether an entry is written; adds an issue if it is not. */
-function isIncluded(
-  entry: Entry,
-  message: ContextMessage | undefined,
-  { isForeignContext, keepsEntries }: PathRules,
-  issues: FormatIssues,
-): boolean {
-  if (message?.role === "custom" && isForeignContext(message.customType)) {
-    issues.add("dropped", "context", entry.id, PATH_DIFFERENCES.otherContext);
-    return false;
+function answerBlocks(item: PathItem, answer: AssistantMessage, path: Path): AssistantBlock[] {
+  const { rules, issues } = path;
+  const said: AssistantBlock[] = [];
+  const calls: AssistantBlock[] = [];
+  for (const block of contentBlocks(answer) as AssistantBlock[]) {
+    if (block.type === "toolCall") {
+      const id = path.validId(block.id);
+      const name = validToolName(block.name, rules.toolNameLength);
+      if (id !== block.id || name !== block.name)
+        issues.add("changed", "call", item.entry.id, PATH_DIFFERENCES.renamedCall);
+      calls.push({ ...block, arguments: toolInput(block.arguments), id, name });
+    } else if (block.type === "thinking") {
+      if (rules.acceptsThinking(block, answer)) (calls.length === 0 ? said : calls).push(block);
+      else dropped(item, path, "thinking", PATH_DIFFERENCES.otherThinking);
+    } else if (block.type !== "text" && !rules.hasBlock(block, answer))
+      dropped(item, path, "content", PATH_DIFFERENCES.otherAnswer);
+    else if (isBlankText(block)) dropped(item, path, "text", "An empty text is left out.");
+    else said.push(block);
   }
-  if (keepsEntries) return true;
-  if (message === undefined && (entry.type === "message" || entry.type === "custom_message")) {
-    issues.add("dropped", "edit", entry.id, "An entry that an edit left out of the context is left out.");
-    return false;
-  }
-  if (message?.role === "system") {
-    issues.add("dropped", "system", entry.id, "A system prompt is left out; the other agent has its own.");
-    return false;
-  }
-  if (message?.role === "bashExecution" && message.excludeFromContext) {
-    issues.add("dropped", "bashExecution", entry.id, "A command that no model reads is left out.");
-    return false;
-  }
-  return true;
-}
-
-/**
- * Items that a compaction keeps: from its first kept entry on, without other compactions, and without those that an edit
- * before the next compaction removes.
- */
-function keptAt(items: readonly PathItem[], at: number, facts: PathFacts): PathItem[] {
-  const { position } = items[at]!;
-  const from = facts.keptFrom.get(position)!;
-  const next = [...facts.keptFrom.keys()].find((other) => other > position);
-  const kept: PathItem[] = [];
-  for (let above = at - 1; above >= 0; above--) {
-    const item = items[above]!;
-    // A result has the position of its call, which may be lower than that of kept items before it.
-    if (item.position < from && item.message?.role !== "toolResult") break;
-    if (item.position >= from && !item.kept && !isRemoved(item.position, facts, next)) kept.push(item);
-  }
-  return kept.reverse();
-}
-
-/** An answer with calls whose results are not written yet. */
-interface OpenAnswer {
-  item: PathItem;
-  /** Calls, each with its result; undefined for a call that has none on the path. */
-  calls: { call: ToolCallBlock; result: ToolResultMessage | undefined }[];
-}
-
-/** Makes each pair of call and result whole, and each answer valid for the other agent. */
-class PairedItems {
-  readonly #items: readonly PathItem[];
-  readonly #facts: PathFacts;
-  readonly #rules: PathRules;
-  readonly #issues: FormatIssues;
-  readonly #callId: (id: unknown) => string;
-  readonly #whole: PathItem[] = [];
-  readonly #itemOf: ReadonlyMap<ContextMessage | undefined, PathItem>;
-  readonly #results: ReturnType<typeof pairTools>["results"];
-  /** Results that were moved up to their calls. */
-  readonly #moved = new Set<PathItem>();
-  #open: OpenAnswer | undefined;
-
-  constructor(items: readonly PathItem[], facts: PathFacts, rules: PathRules, issues: FormatIssues) {
-    this.#items = items;
-    this.#facts = facts;
-    this.#rules = rules;
-    this.#issues = issues;
-    this.#callId = createCallIds(rules.callIdLength);
-    this.#itemOf = new Map(items.map((item) => [item.message, item]));
-    this.#results = pairTools(items.map(({ message }) => message)).results;
-  }
-
-  all(): PathItem[] {
-    const { keepsEntries } = this.#rules;
-    for (const [at, item] of this.#items.entries()) {
-      const { message } = item;
-      if (message?.role === "toolResult") this.#result(item, message);
-      else {
-        if (!this.#mayStayInside(item)) this.#close();
-        if (message?.role === "assistant") this.#answer(item, message, this.#results.get(at) ?? []);
-        else if (message && isSilent(message) && !keepsEntries)
-          this.#drop(item, "empty", "An empty message is left out.");
-        else
-          this.#whole.push(
-            keepsEntries || !message ? item : { ...item, message: this.#sound(item, message) },
-          );
-      }
-    }
-    this.#close();
-    return this.#whole;
-  }
-
-  #drop({ entry }: Pick<PathItem, "entry">, field: string, message: string): void {
-    this.#issues.add("dropped", field, entry.id, message);
-  }
-
-  /** A message of a user or a result without blank texts. Adds an issue for each block that the file cannot have. */
-  #sound<Message extends ContextMessage>({ entry }: PathItem, message: Message): Message {
-    for (const block of contentBlocks(message))
-      if (block.type !== "text" && block.type !== "image" && !this.#rules.hasBlock(block))
-        this.#issues.add("changed", "content", entry.id, PATH_DIFFERENCES.otherContent);
-    return withSoundContent(message);
-  }
-
-  /** Returns whether an item may be between a call and its results: state, and context of the agent itself. */
-  #mayStayInside({ message, kept }: PathItem): boolean {
-    if (kept) return false;
-    return (
-      message === undefined ||
-      (message.role === "custom" && message.customType.startsWith(`${this.#rules.agent}.`))
-    );
-  }
-
-  /** @param results results of the calls, in the order of the calls */
-  #answer(
-    item: PathItem,
-    answer: AssistantMessage,
-    results: readonly (ToolResultMessage | undefined)[],
-  ): void {
-    const { keepsEntries } = this.#rules;
-    if (isFailedAnswer(answer)) {
-      if (keepsEntries) this.#whole.push(item);
-      else this.#drop(item, "failed", "An answer that failed or was aborted is left out.");
-      return;
-    }
-    const content = keepsEntries ? answer.content : this.#blocks(item, answer);
-    if (content.length === 0 && !keepsEntries) {
-      this.#drop(item, "empty", "An answer without content that the file can hold is left out.");
-      return;
-    }
-    this.#whole.push(keepsEntries ? item : { ...item, message: { ...answer, content } });
-    if (keepsEntries && isRemoved(item.position, this.#facts)) return;
-    const calls = toolCalls({ ...answer, content }).map((call, at) => ({ call, result: results[at] }));
-    if (calls.length > 0) this.#open = { item, calls };
-  }
-
-  /**
-   * Blocks of an answer. Texts come before calls, blank ones are left out, and reasoning is included if the agent accepts
-   * it. Ids of calls and names of tools become valid.
-   */
-  #blocks({ entry }: PathItem, answer: AssistantMessage): AssistantBlock[] {
-    const { acceptsThinking, hasBlock, toolNameLength } = this.#rules;
-    const said: AssistantBlock[] = [];
-    const calls: AssistantBlock[] = [];
-    for (const block of contentBlocks(answer) as AssistantBlock[]) {
-      if (block.type === "toolCall") {
-        const call = {
-          ...block,
-          arguments: toolInput(block.arguments),
-          id: this.#callId(block.id),
-          name: validToolName(block.name, toolNameLength),
-        };
-        if (call.id !== block.id || call.name !== block.name)
-          this.#issues.add("changed", "call", entry.id, PATH_DIFFERENCES.renamedCall);
-        calls.push(call);
-      } else if (block.type === "thinking") {
-        if (acceptsThinking(block, answer)) (calls.length === 0 ? said : calls).push(block);
-        else this.#issues.add("dropped", "thinking", entry.id, PATH_DIFFERENCES.otherThinking);
-      } else if (block.type !== "text" && !hasBlock(block, answer))
-        this.#drop({ entry }, "content", PATH_DIFFERENCES.otherAnswer);
-      else if (!isBlankText(block)) said.push(block);
-      else this.#drop({ entry }, "text", "An empty text is left out.");
-    }
-    return [...said, ...calls];
-  }
-
-  #result(item: PathItem, result: ToolResultMessage): void {
-    if (this.#moved.has(item)) return;
-    const open = this.#open;
-    const own = open?.calls.find((each) => each.result === result);
-    if (open && own) {
-      open.calls.splice(open.calls.indexOf(own), 1);
-      this.#whole.push(this.#settled(item, result, own.call, open.item.position));
-      if (open.calls.length === 0) this.#open = undefined;
-    } else if (this.#rules.keepsEntries && isRemoved(item.position, this.#facts)) this.#whole.push(item);
-    else this.#drop(item, "result", "A result without its call is left out.");
-  }
-
-  /** A result for its call. If an edit removes the result and not the call, its text says that there is no result. */
-  #settled(item: PathItem, result: ToolResultMessage, call: ToolCallBlock, position: number): PathItem {
-    const isGone = isRemoved(item.position, this.#facts) && !isRemoved(position, this.#facts);
-    const sound = this.#rules.keepsEntries ? result : this.#sound(item, result);
-    const named = result.toolCallId === call.id ? sound : { ...sound, toolCallId: call.id };
-    return {
-      ...item,
-      position,
-      message: isGone ? withoutContent(named) : named,
-      ...(isGone ? { isMade: true } : {}),
-    };
-  }
-
-  /** Ends the open answer. Results from further down are moved here, and calls without a result get one. */
-  #close(): void {
-    const open = this.#open;
-    if (!open) return;
-    this.#open = undefined;
-    const { item } = open;
-    for (const { call, result } of open.calls) {
-      const late = result && this.#itemOf.get(result);
-      if (late) {
-        this.#moved.add(late);
-        this.#issues.add("changed", "result", late.entry.id, "A result that came late is moved to its call.");
-        this.#whole.push(this.#settled(late, result, call, item.position));
-      } else {
-        this.#issues.add("changed", "result", item.entry.id, PATH_DIFFERENCES.noResult);
-        this.#whole.push(madeResult(item, call));
-      }
-    }
-  }
-}
-
-function withoutContent(result: ToolResultMessage): ToolResultMessage {
-  const { details: _details, ...rest } = result;
-  return { ...rest, isError: true, content: [{ type: "text", text: NO_RESULT }] };
-}
-
-function madeResult({ entry, position }: PathItem, call: ToolCallBlock): PathItem {
-  const message: ToolResultMessage = withoutContent({
-    role: "toolResult",
-    toolCallId: call.id,
-    toolName: call.name,
-    content: [],
-    isError: true,
-    timestamp: Date.parse(entry.timestamp) || 0,
-  });
-  return { entry, message, position, isMade: true };
-}
-
-/**
- * Returns whether a message of a user, a custom message or a branch summary has only blank text: providers refuse it.
- * False for all other roles.
- */
-function isSilent(message: ContextMessage): boolean {
-  if (message.role !== "user" && message.role !== "custom" && message.role !== "branchSummary") return false;
-  return contentBlocks(message).every(isBlankText);
+  return [...said, ...calls];
 }
 
 /** Returns whether a text block is blank, or has no text. */
 const isBlankText = (block: ContentBlock): boolean =>
   block.type === "text" && (typeof block.text !== "string" || isBlank(block.text));
 
-/** A message without its blank texts, which providers refuse; a message whose only block is a text is unchanged. */
-function withSoundContent<Message extends ContextMessage>(message: Message): Message {
+/**
+ * A message of a user or a result without blank texts, which providers refuse; a message whose only block is a text is
+ * unchanged. Adds an issue for each block that the file cannot have.
+ */
+function withSoundContent<Message extends ContextMessage>(
+  { entry }: PathItem,
+  message: Message,
+  { rules, issues }: Path,
+): Message {
   const { content } = message as { content?: unknown };
-  if (!Array.isArray(content)) return message;
+  if (rules.keepsEntries || !Array.isArray(content)) return message;
   const blocks = contentBlocks(message);
-  const sound = blocks.filter((block) => !isBlankText(block));
-  return sound.length === content.length || isOneText(content) ? message : { ...message, content: sound };
+  for (const block of blocks)
+    if (block.type !== "text" && block.type !== "image" && !rules.hasBlock(block))
+      issues.add("changed", "content", entry.id, PATH_DIFFERENCES.otherContent);
+  const isOneText = content.length === 1 && blocks[0]?.type === "text" && typeof blocks[0].text === "string";
+  return isOneText ? message : { ...message, content: blocks.filter((block) => !isBlankText(block)) };
 }
 
-const isOneText = ([block, ...others]: readonly unknown[]): boolean =>
-  others.length === 0 && isRecord(block) && block["type"] === "text" && typeof block["text"] === "string";
+/** A call whose result is not written yet. */
+interface OpenCall {
+  answer: PathItem;
+  call: ToolCallBlock;
+  /** Item of the result; undefined if the path has none. */
+  result: PathItem | undefined;
+}
+
+/**
+ * Makes each pair of call and result whole, and each item valid. Results from further down are moved to their calls, and calls
+ * without a result get one.
+ */
+function wholePairs(path: Path): PathItem[] {
+  const { items, rules, issues } = path;
+  const itemOf = new Map(items.map((item) => [item.message, item]));
+  const whole: PathItem[] = [];
+  const moved = new Set<PathItem>();
+  let open: OpenCall[] = [];
+  const close = () => {
+    for (const { answer, call, result } of open) {
+      if (result) {
+        moved.add(result);
+        issues.add("changed", "result", result.entry.id, "A result that came late is moved to its call.");
+      } else issues.add("changed", "result", answer.entry.id, PATH_DIFFERENCES.noResult);
+      whole.push(resultOf({ answer, call, result }, path));
+    }
+    open = [];
+  };
+  for (const item of items) {
+    const { role } = item.message ?? {};
+    const staysRemoved = rules.keepsEntries && isRemoved(item.position, path);
+    if (role === "toolResult") {
+      const at = open.findIndex(({ result }) => result === item);
+      if (at >= 0) whole.push(...open.splice(at, 1).map((call) => resultOf(call, path)));
+      else if (moved.has(item)) continue;
+      else if (staysRemoved) whole.push(item);
+      else dropped(item, path, "result", "A result without its call is left out.");
+      continue;
+    }
+    const valid = validItem(item, path);
+    // A prompt or an answer that is left out ends the calls before it too.
+    if (valid ? !mayStayInside(valid, rules) : role === "user" || role === "assistant") close();
+    if (!valid) continue;
+    whole.push(valid);
+    const results = path.results.get(item.position);
+    if (valid.message && results && !staysRemoved)
+      open = toolCalls(valid.message).map((call, nth) => ({
+        answer: valid,
+        call,
+        result: results[nth] && itemOf.get(results[nth]),
+      }));
+  }
+  close();
+  return whole;
+}
+
+/** Returns whether an item may be between a call and its results: state, and context of the agent itself. */
+const mayStayInside = ({ message, kept }: PathItem, { agent }: PathRules): boolean =>
+  message ? message.role === "custom" && message.customType.startsWith(`${agent}.`) : !kept;
+
+/** A result for its call. If an edit removes the result and not the call, its text says that there is no result. */
+function resultOf({ answer, call, result }: OpenCall, path: Path): PathItem {
+  const { entry } = result ?? answer;
+  const { position } = answer;
+  const timestamp = Date.parse(entry.timestamp) || 0;
+  const message: ToolResultMessage = {
+    ...(result
+      ? withSoundContent(result, result.message as ToolResultMessage, path)
+      : { role: "toolResult", toolCallId: "", toolName: call.name, content: [], isError: true, timestamp }),
+    toolCallId: call.id,
+  };
+  if (result && (!isRemoved(result.position, path) || isRemoved(position, path)))
+    return { entry, position, message };
+  const { details: _details, ...rest } = message;
+  const content: ToolResultMessage["content"] = [{ type: "text", text: NO_RESULT }];
+  return { entry, position, message: { ...rest, isError: true, content }, isMade: true };
+}
+
+/**
+ * Items that a compaction keeps: from its first kept entry on, without other compactions, and without those that an edit
+ * before the next compaction removes.
+ */
+function keptAt(items: readonly PathItem[], at: number, path: Path): PathItem[] {
+  const { position } = items[at]!;
+  const from = path.keptFrom.get(position)!;
+  const next = [...path.keptFrom.keys()].find((other) => other > position);
+  const kept: PathItem[] = [];
+  for (let above = at - 1; above >= 0; above--) {
+    const item = items[above]!;
+    // A result has the position of its call, which may be lower than that of kept items before it.
+    if (item.position < from && item.message?.role !== "toolResult") break;
+    if (item.position >= from && !item.kept && !isRemoved(item.position, path, next)) kept.push(item);
+  }
+  return kept.reverse();
+}
 
 /** A compaction of a path. */
 export type CompactionItem = PathItem & { entry: CompactionEntry; kept: PathItem[] };
