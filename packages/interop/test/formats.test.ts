@@ -309,3 +309,36 @@ it.each(names)("%s: only the same format gets an image at an address that is not
   for (const other of names.filter((each) => each !== name))
     expect(JSON.stringify(formats[other].to(imported))).not.toMatch(/a\.png|svg/);
 });
+
+it.each(names)(
+  "%s: a developer's message is system prompt, one of an unknown role is only reported",
+  (name) => {
+    const { from } = formats[name];
+    const stranger = { role: "stranger", content: [{ type: "document" }, 7] };
+    const { system, messages, issues } = from([
+      { role: "developer", content: "Be brief." },
+      stranger,
+    ] as never);
+    expect([system, messages]).toEqual(["Be brief.", []]);
+    expect(issues).toMatchObject([{ kind: "malformed", field: "role", count: 1 }]);
+  },
+);
+
+const odd = { toString: 1 };
+it.each([
+  [
+    fromOpenaiChat,
+    { role: "assistant", tool_calls: [{ id: "a", type: "custom", custom: { name: "x", input: odd } }] },
+  ],
+  [fromOpenaiResponses, { type: "custom_tool_call", call_id: "a", name: "x", input: odd }],
+  [fromAiSdk, { role: "user", content: [{ type: "file", mediaType: odd, data: PNG }] }],
+] as const)("%o reads an object that cannot be a string, where a text belongs", (from, message) => {
+  expect(JSON.stringify(from([message]).messages)).toContain("toString");
+});
+
+it("an approval whose ids are no texts can be written", () => {
+  const request = { type: "tool-approval-request", approvalId: odd, toolCallId: odd };
+  const asked = { role: "user", content: [{ type: "text", text: "Go." }] };
+  const answer = { role: "assistant", content: [{ type: "text", text: "May I?" }, request] };
+  expect(toAiSdk(fromAiSdk([asked, answer])).messages).toHaveLength(2);
+});

@@ -3,6 +3,7 @@ import {
   type AssistantMessage,
   type Conversation,
   detachImages,
+  fieldText,
   type HealedResult,
   isRecord,
   NO_RESULT,
@@ -158,8 +159,8 @@ export const aiSdkFormat: RequestFormat<AiSdkRequest> = nativeFormat(
     // The SDK itself asks for approval, and runs the tool.
     ofClient: "ai-sdk.tool-approval-request",
     ties({ type, approvalId, toolCallId }) {
-      if (type === "tool-approval-request") return { question: `approval ${approvalId}` };
-      if (type === "tool-approval-response") return { result: `approval ${approvalId}` };
+      if (type === "tool-approval-request") return { question: `approval ${fieldText(approvalId)}` };
+      if (type === "tool-approval-response") return { result: `approval ${fieldText(approvalId)}` };
       if (type === "tool-result") return { result: toolCallId };
       return type === "tool-call" ? { question: toolCallId } : {};
     },
@@ -219,7 +220,7 @@ function renderAnswer(
       const { id: toolCallId, name: toolName, input, opaque } = block;
       parts.push({ type: "tool-call", toolCallId, toolName, input, ...opaque });
     } else if (block.value["type"] === "tool-approval-request") {
-      const toolCallId = sentId(String(block.value["toolCallId"]), callIds);
+      const toolCallId = sentId(fieldText(block.value["toolCallId"]), callIds);
       asked.set(block.value["approvalId"], toolCallId);
       requests.push({ ...block.value, toolCallId } as unknown as AnswerPart);
     } else parts.push(block.value as unknown as AnswerPart);
@@ -290,7 +291,7 @@ function renderOutput(result: HealedResult, type: unknown): object {
     return { type: "content", value: content.map(outputPart) };
   if (type === "execution-denied") return { type };
   const texts = detachImages(result).texts.map((block) =>
-    block.type === "text" ? block.text : String(block.value["text"]),
+    block.type === "text" ? block.text : fieldText(block.value["text"]),
   );
   const value = texts.join("\n\n");
   // A result that was shortened is no longer JSON: it stays text.

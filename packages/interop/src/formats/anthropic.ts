@@ -13,11 +13,8 @@ import {
   type ConversationSource,
   type FormatIssues,
   type ImportedConversation,
-  listOf,
   readContent,
   readInput,
-  textsOf,
-  toolOf,
   type WriteOptions,
   writeRequest,
 } from "./conversation.ts";
@@ -41,19 +38,11 @@ export function fromAnthropic(input: unknown, options: ConversationOptions = {})
   const builder = new ConversationBuilder({ api: "anthropic-messages", provider: "anthropic" }, options);
   const request = builder.read(input, "messages");
   const messages = builder.messagesOf(request);
-  builder.system(readPrompt(request["system"], "system", builder), "system");
+  builder.say("system", "system", () => readPrompt(request["system"], "system", builder.issues));
   for (const [message, path] of messages) readMessage(message, path, builder);
-  return builder.finish(
-    listOf(request["tools"]).flatMap((tool, at) => {
-      const path = `tools[${at}]`;
-      const { name, description, input_schema, type, ...rest } = isRecord(tool) ? tool : {};
-      if (typeof name === "string" && (typeof type !== "string" || type === "custom")) {
-        builder.issues.dropped(droppedFields(rest), path);
-        return [toolOf(name, description, input_schema)];
-      }
-      builder.issues.add("dropped", "tool", path, "A tool that the server runs cannot be kept in a session.");
-      return [];
-    }),
+  const message = "A tool that the server runs cannot be kept in a session.";
+  return builder.finish(request["tools"], message, ({ type, input_schema, ...tool }) =>
+    typeof type !== "string" || type === "custom" ? { parameters: input_schema, ...tool } : {},
   );
 }
 
@@ -66,57 +55,53 @@ function readMessage({ role, content, ...rest }: Fields, path: string, builder: 
     builder.answer(readContent(content, place, issues, readAnswerBlock), said);
     return;
   }
-  issues.dropped(Object.keys(rest), path);
-  if (role === "user" && typeof content === "string") builder.user(content);
-  else if (role === "user") {
-    let results = 0;
-    const said = readContent(content, place, issues, (part, at) => {
-      if (part["type"] !== "tool_result") return readBlock(part, at, issues);
-      results++;
-      readResult(part, at, builder);
-      return [];
-    });
-    if (said.length > 0 || results === 0) builder.user(said);
-  } else if (role === "system") builder.system(readPrompt(content, place, builder), path);
-  else issues.add("malformed", "role", path, "A message has a role that the format does not know.");
+  issues.dropped(rest, path);
+  if (role !== "user") {
+    builder.say(role, path, () => readPrompt(content, place, issues));
+    return;
+  }
+  let results = 0;
+  const readPart = (part: Fields, at: string): ContentBlock[] => {
+    if (part["type"] !== "tool_result") return readBlock(part, at, issues);
+    results++;
+    readResult(part, at, builder);
+    return [];
+  };
+  const said = typeof content === "string" ? content : readContent(content, place, issues, readPart);
+  if (said.length > 0 || results === 0) builder.say(role, path, () => said);
 }
 
 function readResult(block: Fields, path: string, builder: ConversationBuilder): void {
-  const { type: _type, tool_use_id, content, is_error, ...rest } = block;
-  const { issues } = builder;
-  issues.dropped(droppedFields(rest), path);
-  const blocks = readContent(content ?? [], `${path}.content`, issues, readBlock);
-  builder.result(typeof tool_use_id === "string" ? tool_use_id : "", blocks, is_error === true, path);
+  const { type: _type, tool_use_id: toolCallId, content: given, is_error, ...rest } = block;
+  builder.issues.dropped(rest, path);
+  const content = readContent(given ?? [], `${path}.content`, builder.issues, readBlock);
+  builder.result({ toolCallId, content, isError: is_error === true }, path);
 }
 
-function readPrompt(system: unknown, path: string, { issues }: ConversationBuilder): string {
-  const blocks = readContent(system ?? [], path, issues, ({ type, text, ...rest }, place) => {
-    issues.dropped(droppedFields(rest), place);
+const readPrompt = (system: unknown, path: string, issues: FormatIssues): ContentBlock[] =>
+  readContent(system ?? [], path, issues, ({ type, text, ...rest }, place) => {
+    issues.dropped(rest, place);
     if (type === "text" && typeof text === "string") return text === "" ? [] : [{ type, text }];
     return issues.misshapen("system", place, "A block of the system prompt is not a text.");
   });
-  return textsOf(blocks).join("\n\n");
-}
 
 /** Block types with a common form: a block of such a type without its required fields cannot be sent back. */
 const COMMON = new Set(["text", "image", "thinking", "redacted_thinking", "tool_use", "tool_result"]);
 
 /** Reads a block of a user message or of a result. A block of a type without a common form is stored unchanged. */
 export function readBlock(block: Fields, path: string, issues: FormatIssues): ContentBlock[] {
-  const { type, cache_control, ...fields } = block;
-  if (cache_control) issues.dropped(["cache_control"], path);
-  const { text, source, ...rest } = fields;
-  if (type === "text" && typeof text === "string")
-    return [withNative({ type, text }, FORMAT, withoutNulls(rest))];
+  const { cache_control, ...kept } = block;
+  issues.dropped({ cache_control }, path);
+  const { type, text, source, ...rest } = kept;
+  if (type === "text" && typeof text === "string") return [withNative({ type, text }, FORMAT, rest)];
   if (type === "image" && isRecord(source)) {
-    const { media_type, data, url } = source;
-    if (source["type"] === "base64" && typeof data === "string" && typeof media_type === "string")
-      return [withNative({ type, data, mimeType: media_type }, FORMAT, withoutNulls(rest))];
-    const image =
-      source["type"] === "url" && typeof url === "string" && imageAt(url, FORMAT, withoutNulls(rest));
+    const { type: kind, media_type: mimeType, data, url } = source;
+    if (kind === "base64" && typeof data === "string" && typeof mimeType === "string")
+      return [withNative({ type, data, mimeType }, FORMAT, rest)];
+    const image = kind === "url" ? imageAt(url, FORMAT, rest) : undefined;
     if (image) return [image];
   } else if (COMMON.has(String(type))) return issues.misshapen(type, path);
-  return [issues.opaque(FORMAT, { type, ...fields }, path)];
+  return [issues.opaque(FORMAT, kept, path)];
 }
 
 /** Reads a block of an answer. Blocks of server tools are stored unchanged: they exist only in this format. */
@@ -124,7 +109,7 @@ export function readAnswerBlock(block: Fields, path: string, issues: FormatIssue
   const { type, ...fields } = block;
   if (type === "thinking" && typeof fields["thinking"] === "string") {
     const { thinking, signature, ...rest } = fields;
-    issues.dropped(droppedFields(rest), path);
+    issues.dropped(rest, path);
     const thought = { type, thinking: fields["thinking"] } as const;
     if (typeof signature === "string") return [{ ...thought, thinkingSignature: signature }];
     issues.add("changed", "thinking", path, "Thinking without a signature is kept; requests leave it out.");
@@ -132,26 +117,15 @@ export function readAnswerBlock(block: Fields, path: string, issues: FormatIssue
   }
   if (type === "redacted_thinking" && typeof fields["data"] === "string") {
     const { data, ...rest } = fields;
-    issues.dropped(droppedFields(rest), path);
+    issues.dropped(rest, path);
     return [{ type: "thinking", thinking: "", thinkingSignature: fields["data"], redacted: true }];
   }
   const { id, name, input, cache_control, ...rest } = fields;
   if (type !== "tool_use" || typeof id !== "string" || typeof name !== "string")
     return readBlock(block, path, issues);
-  if (cache_control) issues.dropped(["cache_control"], path);
+  issues.dropped({ cache_control }, path);
   const call = { type: "toolCall" as const, id, name, arguments: readInput(input, path, issues) };
-  return [withNative(call, FORMAT, withoutNulls(rest))];
-}
-
-/** Returns the names of fields that are left out: those for caching, and unknown ones. */
-const droppedFields = ({ cache_control, ...rest }: Fields): string[] => [
-  ...(cache_control ? ["cache_control"] : []),
-  ...Object.keys(withoutNulls(rest)),
-];
-
-/** Removes fields with null, which the API writes for unused fields. */
-function withoutNulls(fields: Fields): Fields {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
+  return [withNative(call, FORMAT, rest)];
 }
 
 const STOP_REASONS: ReadonlyMap<unknown, StopReason> = new Map([
@@ -164,16 +138,13 @@ const STOP_REASONS: ReadonlyMap<unknown, StopReason> = new Map([
   ["tool_use", "toolUse"],
 ]);
 
-/** Fields of a response that a session does not need. */
-const ENVELOPE = new Set(["id", "type", "stop_sequence"]);
-
 /**
  * Returns the fields of an answer other than its content, if it came as a response of the API: model, usage, stop
  * reason. An answer in a request has none of them. A refusal is a failed answer: the API requires that later requests
- * leave it out. `unread` has the names of unknown fields whose value is not null.
+ * leave it out. `unread` has the fields that a session cannot store; it needs no `id`, `type` and `stop_sequence`.
  */
-export function answerFacts(fields: Fields): { said: Partial<AssistantMessage>; unread: string[] } {
-  const { model, stop_reason, usage, ...rest } = fields;
+export function answerFacts(fields: Fields): { said: Partial<AssistantMessage>; unread: Fields } {
+  const { model, stop_reason, usage, id, type, stop_sequence, ...unread } = fields;
   const stopReason = STOP_REASONS.get(stop_reason);
   return {
     said: {
@@ -182,7 +153,7 @@ export function answerFacts(fields: Fields): { said: Partial<AssistantMessage>; 
       ...(stopReason === "error" ? { errorMessage: `The model stopped: ${String(stop_reason)}.` } : {}),
       ...(isRecord(usage) ? { usage: toUsage(usage) } : {}),
     },
-    unread: Object.keys(rest).filter((field) => !ENVELOPE.has(field) && rest[field] !== null),
+    unread,
   };
 }
 

@@ -1,5 +1,4 @@
 import {
-  type AssistantBlock,
   type AssistantMessage,
   buildRequest,
   type ContentBlock,
@@ -12,46 +11,41 @@ import {
   type StoredMessage,
   type ToolDefinition,
 } from "@espalier/session-tree";
-import { type FormatName, type Native, nativeBlock, plainJson } from "./native.ts";
+import { type FormatName, nativeBlock, plainJson } from "./native.ts";
 
 type Fields = Record<string, unknown>;
 
-/** Origin of all answers of a format. */
-interface AnswerOrigin {
-  /** Name of the API in sessions; undefined for a format whose answers can come from any API. */
-  api: string | undefined;
-  /** Provider, if the caller names none. */
-  provider: string;
+/** Fields of each answer that names no others; without `api` if the answers of a format can come from any API. */
+type AnswerOrigin = Pick<AssistantMessage, "api" | "provider" | "model">;
+
+/** A result as a format has it. */
+interface ReadResult {
+  toolCallId: unknown;
+  /** Name of the tool in the result itself. */
+  toolName?: unknown;
+  content: ContentBlock[];
+  isError: boolean;
 }
 
 /** Builds the messages of an imported conversation: adds times, names of tools and the system prompt. */
 export class ConversationBuilder {
-  readonly issues: FormatIssues;
-  readonly messages: StoredMessage[] = [];
-  readonly provider: string;
-  readonly #modelId: string;
-  readonly #api: string | undefined;
+  readonly issues = new FormatIssues();
+  origin: AnswerOrigin;
   readonly #timestamp: number;
+  readonly #messages: StoredMessage[] = [];
   readonly #prompts: string[] = [];
   readonly #toolNames = new Map<string, string>();
 
-  constructor(
-    origin: AnswerOrigin,
-    { model, timestamp = 0 }: ConversationOptions,
-    issues = new FormatIssues(),
-  ) {
-    this.issues = issues;
-    this.provider = model?.provider ?? origin.provider;
-    this.#modelId = model?.modelId ?? "unknown";
-    this.#api = origin.api;
+  /** @param origin provider and API of the answers, if the caller names none */
+  constructor(origin: Omit<AnswerOrigin, "model">, { model, timestamp = 0 }: ConversationOptions) {
+    const { provider = origin.provider, modelId = "unknown" } = model ?? {};
+    this.origin = { ...origin, provider, model: modelId };
     this.#timestamp = timestamp;
   }
 
   /** Returns the fields of a request as plain JSON: for a list, the list as field `list`; for any other value, none. */
   read(input: unknown, list: string): Fields {
-    const plain = plainJson(input, (path) =>
-      this.issues.add("malformed", "value", path, "A value that cannot be written as JSON is left out."),
-    );
+    const plain = this.issues.plain(input);
     return Array.isArray(plain) ? { [list]: plain } : isRecord(plain) ? plain : {};
   }
 
@@ -62,82 +56,76 @@ export class ConversationBuilder {
     return listOf(messages).map((message, at) => [isRecord(message) ? message : {}, `messages[${at}]`]);
   }
 
-  user(content: string | ContentBlock[]): void {
-    this.#push({ role: "user", content, timestamp: this.#timestamp });
+  /**
+   * Adds a message of a user or of the system, whose content `read` returns; reports one of any other role. A system prompt
+   * before the first message is stored separately; later it becomes a message, with an issue.
+   */
+  say(role: unknown, path: string, read: () => string | ContentBlock[]): void {
+    if (role === "user") this.#push({ role, content: read() });
+    else if (role === "system" || role === "developer") this.#addPrompt(read(), path);
+    else this.issues.add("malformed", "role", path, "A message has an unknown role; it is left out.");
+  }
+
+  #addPrompt(content: string | ContentBlock[], path: string): void {
+    const text = typeof content === "string" ? content : textsOf(content).join("\n\n");
+    if (text === "") return;
+    if (this.#messages.length === 0) {
+      this.#prompts.push(text);
+      return;
+    }
+    this.issues.add("changed", "system", path, LATE_PROMPT);
+    this.#push({ role: "system", content: text });
   }
 
   /** @param said fields of the answer itself that replace the defaults, such as its model, stop reason and usage */
   answer(content: ContentBlock[], said: Partial<AssistantMessage> = {}): void {
-    let calls = false;
-    for (const block of content) {
-      if (block.type !== "toolCall") continue;
-      calls = true;
-      this.#toolNames.set(block.id, block.name);
-    }
-    this.#push({
-      role: "assistant",
-      content: content as AssistantBlock[],
-      ...(this.#api === undefined ? {} : { api: this.#api }),
-      provider: this.provider,
-      model: this.#modelId,
-      stopReason: calls ? "toolUse" : "stop",
-      timestamp: this.#timestamp,
-      ...said,
+    const calls = content.filter((block) => block.type === "toolCall");
+    for (const { id, name } of calls) this.#toolNames.set(id, name);
+    const stopReason = calls.length > 0 ? "toolUse" : "stop";
+    this.#push({ role: "assistant", content, ...this.origin, stopReason, ...said });
+  }
+
+  /** Adds a result. Its tool has the name that its call gives, else that of the result itself. */
+  result({ toolCallId, toolName, ...result }: ReadResult, path: string): void {
+    const id = typeof toolCallId === "string" ? toolCallId : "";
+    const named = typeof toolName === "string" ? toolName : "";
+    if (!this.#toolNames.has(id))
+      this.issues.add("malformed", "result", path, "A result has no call before it; requests leave it out.");
+    this.#push({ role: "toolResult", toolCallId: id, toolName: this.#toolNames.get(id) ?? named, ...result });
+  }
+
+  /**
+   * Returns the conversation with the tools in a list. `read` gives a tool's fields their names in a session; a tool without a
+   * name cannot be stored.
+   *
+   * @param message says why a tool is left out
+   */
+  finish(tools: unknown, message: string, read: (tool: Fields) => Fields): ImportedConversation {
+    const stored = listOf(tools).flatMap((tool, at): ToolDefinition[] => {
+      const { name, description, parameters, ...rest } = read(isRecord(tool) ? tool : {});
+      const isTool = typeof name === "string";
+      if (isTool) this.issues.dropped(rest, `tools[${at}]`);
+      else this.issues.add("dropped", "tool", `tools[${at}]`, message);
+      return isTool ? [toolOf(name, description, parameters)] : [];
     });
-  }
-
-  /** @param named name of the tool in the result itself */
-  result(
-    toolCallId: string,
-    content: ContentBlock[],
-    isError: boolean,
-    path: string,
-    { native, named = "" }: { native?: Native | undefined; named?: string } = {},
-  ): void {
-    const toolName = this.#toolNames.get(toolCallId);
-    if (toolName === undefined) {
-      const message = "A result has no call before it; requests leave it out.";
-      this.issues.add("malformed", "result", path, message);
-    }
-    this.#push({
-      role: "toolResult",
-      toolCallId,
-      toolName: toolName ?? named,
-      content,
-      isError,
-      ...(native ? { native } : {}),
-      timestamp: this.#timestamp,
-    });
-  }
-
-  /** Adds a system prompt. Before the first message it is stored separately; later it becomes a message, with an issue. */
-  system(text: string, path: string): void {
-    if (text === "") return;
-    if (this.messages.length === 0) {
-      this.#prompts.push(text);
-      return;
-    }
-    const message =
-      "A system message inside the conversation is kept; requests have it in the system prompt.";
-    this.issues.add("changed", "system", path, message);
-    this.#push({ role: "system", content: text, timestamp: this.#timestamp });
-  }
-
-  finish(tools: ToolDefinition[] = []): ImportedConversation {
+    const { provider, model: modelId } = this.origin;
     return {
-      messages: this.messages,
+      messages: this.#messages,
       ...(this.#prompts.length === 0 ? {} : { system: this.#prompts.join("\n\n") }),
-      ...(tools.length === 0 ? {} : { tools }),
-      model: { provider: this.provider, modelId: this.#modelId },
+      ...(stored.length === 0 ? {} : { tools: stored }),
+      model: { provider, modelId },
       issues: this.issues.list(),
     };
   }
 
   /** The cast allows blocks that the message types do not list; a session stores all of them. */
   #push(message: object): void {
-    this.messages.push(message as StoredMessage);
+    this.#messages.push({ ...message, timestamp: this.#timestamp } as StoredMessage);
   }
 }
+
+const LATE_PROMPT =
+  "A system message inside the conversation is kept; requests have it in the system prompt.";
 
 /** A conversation of another format as neutral messages, which can be appended to a session. */
 export interface ImportedConversation {
@@ -245,9 +233,13 @@ export class FormatIssues {
     else this.#issues.set(key, { kind, field, path, count: 1, message });
   }
 
-  /** Reports fields that are left out, because a session cannot store them: fields of one request, and unknown ones. */
-  dropped(fields: Iterable<string>, path: string): void {
-    for (const field of fields) {
+  /**
+   * Reports fields that are left out, because a session cannot store them: fields of one request, and unknown ones. APIs
+   * write null for a field that is not used.
+   */
+  dropped(fields: Fields, path: string): void {
+    for (const [field, value] of Object.entries(fields)) {
+      if (value === null || value === undefined) continue;
       const name = shown(field);
       this.add("dropped", name, path, `\`${name}\` cannot be kept in a session; it is left out.`);
     }
@@ -257,6 +249,12 @@ export class FormatIssues {
   misshapen(type: unknown, path: string, message = NOT_OF_SHAPE): [] {
     this.add("malformed", shown(type), path, message);
     return [];
+  }
+
+  /** Returns a value as plain JSON, and reports each part of it that JSON cannot express. */
+  plain(value: unknown, path = ""): unknown {
+    const message = "A value that cannot be written as JSON is left out.";
+    return plainJson(value, (place) => this.add("malformed", "value", `${path}${place}`, message));
   }
 
   /** Returns an unchanged block that only its own format can read, and reports it. */
@@ -289,7 +287,7 @@ function shown(name: unknown): string {
 const NOT_OF_SHAPE = "A part does not have the shape of its type; it is left out.";
 
 /** Reads one part of a content. */
-type PartReader = (part: Fields, path: string, issues: FormatIssues) => ContentBlock[];
+export type PartReader = (part: Fields, path: string, issues: FormatIssues) => ContentBlock[];
 
 /** Reads a content: text, or a list of parts. Any other value is reported and gives no block. */
 export function readContent(

@@ -1,9 +1,9 @@
 import {
   type AssistantMessage,
   type ContentBlock,
+  fieldText,
   isRecord,
   type ThinkingBlock,
-  type ToolDefinition,
 } from "@espalier/session-tree";
 import { itemOf } from "./ai-sdk.ts";
 import {
@@ -12,9 +12,9 @@ import {
   type FormatIssues,
   type ImportedConversation,
   listOf,
+  type PartReader,
   readContent,
   readInput,
-  toolOf,
 } from "./conversation.ts";
 import { imageAt, withNative } from "./native.ts";
 
@@ -40,49 +40,46 @@ const APIS: ReadonlyMap<string, string> = new Map([
  * - `providerOptions` of a part are stored in its block; those of a whole message are left out, with an issue
  */
 export function fromAiSdk(input: unknown, options: ConversationOptions = {}): ImportedConversation {
-  const reading = new ConversationBuilder({ api: undefined, provider: "unknown" }, options);
-  const request = reading.read(input, "messages");
-  const messages = reading.messagesOf(request);
-  const provider =
-    options.model?.provider ??
-    messages.map(([{ content }]) => providerOf(content)).find((found) => found !== undefined);
-  const origin = { provider: provider ?? "unknown", api: APIS.get(provider ?? "") };
-  const builder = new ConversationBuilder(origin, options, reading.issues);
+  const builder = new ConversationBuilder({ provider: "unknown" }, options);
+  const request = builder.read(input, "messages");
+  const messages = builder.messagesOf(request);
+  const signed = providerOf(messages.flatMap(([{ content }]) => listOf(content)));
+  const provider = options.model?.provider ?? signed ?? "unknown";
+  const api = APIS.get(provider);
+  builder.origin = { ...builder.origin, provider, ...(api === undefined ? {} : { api }) };
   const prompt = request["system"] ?? request["instructions"];
-  if (typeof prompt === "string") builder.system(prompt, "system");
+  if (typeof prompt === "string") builder.say("system", "system", () => prompt);
   for (const [message, path] of messages) readMessage(message, path, builder);
-  return builder.finish(readTools(request["tools"], builder));
+  // A `ToolSet` has code, which no session stores.
+  const tools = [request["tools"] ?? []].flat();
+  const message = "Tools are read from a list of names and JSON Schemas only.";
+  return builder.finish(tools, message, ({ type: _type, inputSchema, ...tool }) => ({
+    parameters: inputSchema,
+    ...tool,
+  }));
 }
 
 function readMessage({ role, content, ...rest }: Fields, path: string, builder: ConversationBuilder): void {
   const { issues } = builder;
-  const place = `${path}.content`;
-  issues.dropped(Object.keys(rest), path);
-  if (role === "system") {
-    if (typeof content === "string") builder.system(content, path);
-    else issues.misshapen("system", path, "A system message is not a text; it is left out.");
-  } else if (role === "user") {
-    builder.user(typeof content === "string" ? content : readContent(content, place, issues, readUserPart));
-  } else if (role === "assistant") {
-    const blocks: ContentBlock[] = [];
-    for (const block of readContent(content, place, issues, readAnswerPart)) {
-      const last = blocks.at(-1);
-      const joined =
-        last?.type === "thinking" && block.type === "thinking" ? joinedReasoning(last, block) : undefined;
-      if (joined) blocks[blocks.length - 1] = joined;
-      else blocks.push(block);
-    }
-    builder.answer(blocks, originOf(content, builder));
+  issues.dropped(rest, path);
+  const read = (readPart: PartReader) => readContent(content, `${path}.content`, issues, readPart);
+  if (role === "assistant") {
+    builder.answer(withJoinedReasoning(read(readAnswerPart)), originOf(listOf(content), builder));
   } else if (role === "tool") {
-    const others = readContent(content, place, issues, (part, at) => readToolPart(part, at, builder));
-    if (others.length > 0) builder.user(others);
-  } else issues.add("malformed", "role", path, "A message has an unknown role; it is left out.");
+    const others = read((part, at) => readToolPart(part, at, builder));
+    if (others.length > 0) builder.say("user", path, () => others);
+  } else
+    builder.say(role, path, () => {
+      if (typeof content === "string") return content;
+      if (role === "user") return read(readUserPart);
+      return issues.misshapen("system", path, "A system message is not a text; it is left out.");
+    });
 }
 
 /** Returns provider, model and API of an answer with another provider's reasoning; nothing for any other answer. */
-function originOf(content: unknown, builder: ConversationBuilder): Partial<AssistantMessage> {
-  const provider = providerOf(content);
-  if (provider === undefined || provider === builder.provider) return {};
+function originOf(parts: unknown[], { origin }: ConversationBuilder): Partial<AssistantMessage> {
+  const provider = providerOf(parts);
+  if (provider === undefined || provider === origin.provider) return {};
   return { provider, model: "unknown", api: APIS.get(provider) ?? "ai-sdk" };
 }
 
@@ -93,28 +90,9 @@ function originOf(content: unknown, builder: ConversationBuilder): Partial<Assis
 function readToolPart(part: Fields, path: string, builder: ConversationBuilder): ContentBlock[] {
   const { type, toolCallId, toolName, output, ...rest } = part;
   if (type !== "tool-result") return readUserPart(part, path, builder.issues);
-  const { content, isError, native } = readOutput(output, path, builder.issues);
-  const value = { ...native, ...rest };
-  builder.result(typeof toolCallId === "string" ? toolCallId : "", content, isError, path, {
-    native: Object.keys(value).length > 0 ? { format: FORMAT, value } : undefined,
-    named: typeof toolName === "string" ? toolName : "",
-  });
+  const { native, ...read } = readOutput(output, path, builder.issues);
+  builder.result(withNative({ toolCallId, toolName, ...read }, FORMAT, { ...native, ...rest }), path);
   return [];
-}
-
-/** Reads a list of `AiSdkTool`s. A `ToolSet` has code, which no session stores. */
-function readTools(tools: unknown, { issues }: ConversationBuilder): ToolDefinition[] {
-  if (tools === undefined) return [];
-  return (Array.isArray(tools) ? tools : [tools]).flatMap((tool, at): ToolDefinition[] => {
-    const path = `tools[${at}]`;
-    const { name, description, inputSchema, type: _type, ...rest } = isRecord(tool) ? tool : {};
-    if (typeof name === "string") {
-      issues.dropped(Object.keys(rest), path);
-      return [toolOf(name, description, inputSchema)];
-    }
-    issues.add("dropped", "tool", path, "Tools are read from a list of names and JSON Schemas only.");
-    return [];
-  });
 }
 
 /** Options that identify the provider of reasoning. */
@@ -123,13 +101,12 @@ const MARKS: Record<string, string[]> = {
   openai: ["itemId", "reasoningEncryptedContent"],
 };
 
-/** Returns the provider of the first marked reasoning in a content; undefined when there is none. */
-function providerOf(content: unknown): string | undefined {
-  for (const part of listOf(content)) {
+/** Returns the provider of the first marked reasoning among parts; undefined when there is none. */
+function providerOf(parts: unknown[]): string | undefined {
+  for (const part of parts) {
     const options = isRecord(part) && part["type"] === "reasoning" ? part["providerOptions"] : undefined;
-    if (!isRecord(options)) continue;
     for (const [provider, marks] of Object.entries(MARKS)) {
-      const own = options[provider];
+      const own = isRecord(options) ? options[provider] : undefined;
       if (isRecord(own) && marks.some((mark) => own[mark] !== undefined)) return provider;
     }
   }
@@ -140,26 +117,21 @@ function providerOf(content: unknown): string | undefined {
 function readUserPart(part: Fields, path: string, issues: FormatIssues): ContentBlock[] {
   const { type, text, image, data, mediaType, ...rest } = part;
   if (type === "text" && typeof text === "string") return [withNative({ type, text }, FORMAT, rest)];
-  const file = type === "file" && /^image\/[^*]/.test(String(mediaType)) ? bareData(data) : undefined;
-  const picture =
-    type === "image" ? readPicture(image, mediaType, rest) : readPicture(file, mediaType, { type, ...rest });
+  const isFile = type === "file" && /^image\/[^*]/.test(fieldText(mediaType));
+  const picture = isFile
+    ? readPicture(bareData(data), mediaType, { type, ...rest })
+    : readPicture(type === "image" ? image : undefined, mediaType, rest);
   if (picture) return [picture];
   return type === "text" ? issues.misshapen(type, path) : [issues.opaque(FORMAT, part, path)];
 }
 
 /**
- * Returns the base64 data or the address of a file; undefined for any other value. Version 7 also writes both as an object
- * that names its kind.
+ * Returns the base64 data or the address of a file; undefined when there is none. Version 7 also writes both as an
+ * object that names its kind.
  */
-function bareData(data: unknown): string | undefined {
-  const bare = !isRecord(data)
-    ? data
-    : data["type"] === "url"
-      ? data["url"]
-      : data["type"] === "data"
-        ? data["data"]
-        : "";
-  return typeof bare === "string" && bare !== "" ? bare : undefined;
+function bareData(data: unknown): unknown {
+  const kind = isRecord(data) && (data["type"] === "url" || data["type"] === "data") ? data["type"] : "";
+  return (isRecord(data) ? data[kind] : data) || undefined;
 }
 
 /** Reads an image as base64 (which has no colon), or at an address; undefined for any other value. */
@@ -173,11 +145,11 @@ function readPicture(given: unknown, mediaType: unknown, rest: Fields): ContentB
 
 /** Reads a part of an answer. Only the provider can read calls that it ran itself. */
 function readAnswerPart(part: Fields, path: string, issues: FormatIssues): ContentBlock[] {
-  const { type, text, toolCallId, toolName, input, providerExecuted, providerOptions, ...rest } = part;
-  const beside = { ...(providerOptions === undefined ? {} : { providerOptions }), ...rest };
-  if (type === "text" && typeof text === "string") return [withNative({ type, text }, FORMAT, beside)];
+  const { type, text, toolCallId, toolName, input, providerExecuted, ...rest } = part;
+  if (type === "text" && typeof text === "string") return [withNative({ type, text }, FORMAT, rest)];
   if (type === "reasoning" && typeof text === "string") {
-    issues.dropped(Object.keys(rest), path);
+    const { providerOptions, ...unread } = rest;
+    issues.dropped(unread, path);
     return [readReasoning(text, providerOptions)];
   }
   if (type === "text" || type === "reasoning") return issues.misshapen(type, path);
@@ -185,52 +157,47 @@ function readAnswerPart(part: Fields, path: string, issues: FormatIssues): Conte
   if (typeof toolCallId !== "string" || typeof toolName !== "string")
     return issues.misshapen(type, path, "A call has no id or no name; it is left out.");
   const given = readInput(input, path, issues);
-  return [withNative({ type: "toolCall", id: toolCallId, name: toolName, arguments: given }, FORMAT, beside)];
+  return [withNative({ type: "toolCall", id: toolCallId, name: toolName, arguments: given }, FORMAT, rest)];
 }
 
 /** Text for a call that the user denied without a reason: the SDK's own text. */
 const DENIED = "Tool execution denied.";
 
-/** Content of a result, and the fields that are needed to write it in the same form again. */
-interface ReadOutput {
-  content: ContentBlock[];
-  isError: boolean;
-  native: Fields;
-}
-
-/** Reads the `output` of a tool result. JSON becomes its text, and so does a malformed output, with an issue. */
-function readOutput(output: unknown, path: string, issues: FormatIssues): ReadOutput {
+/**
+ * Reads the `output` of a tool result: its content, and the fields that are needed to write it in the same form again. JSON
+ * becomes its text, and so does a malformed output, with an issue.
+ */
+function readOutput(output: unknown, path: string, issues: FormatIssues) {
   const { type, value, ...rest } = isRecord(output) ? output : {};
-  const text = (said: string): ContentBlock[] => (said === "" ? [] : [{ type: "text", text: said }]);
   const beside = Object.keys(rest).length > 0 ? { output: rest } : {};
-  if ((type === "text" || type === "error-text") && typeof value === "string")
-    return { content: text(value), isError: type === "error-text", native: beside };
-  if ((type === "json" || type === "error-json") && value !== undefined)
-    return {
-      content: text(JSON.stringify(value)),
-      isError: type === "error-json",
-      native: { type, ...beside },
-    };
-  if (type === "execution-denied") {
-    const said = typeof rest["reason"] === "string" ? rest["reason"] : DENIED;
-    return { content: text(said), isError: true, native: { type, ...beside } };
-  }
   if (type === "content" && Array.isArray(value)) {
     const content = readContent(value, `${path}.output.value`, issues, readPart);
     return { content, isError: false, native: beside };
   }
-  issues.add("malformed", "output", path, "The output of a result does not have the shape of its type.");
+  const said = textOf(type, value, rest);
+  if (said === undefined)
+    issues.add("malformed", "output", path, "The output of a result does not have the shape of its type.");
+  const text = said ?? (typeof output === "string" ? output : (JSON.stringify(output) ?? ""));
+  const isText = type === "text" || type === "error-text";
   return {
-    content: text(typeof output === "string" ? output : (JSON.stringify(output) ?? "")),
-    isError: false,
-    native: {},
+    content: text === "" ? [] : [{ type: "text" as const, text }],
+    isError: said !== undefined && type !== "text" && type !== "json",
+    native: said === undefined ? {} : { ...(isText ? {} : { type }), ...beside },
   };
+}
+
+/** Returns the text of an output; undefined for one without the shape of its type. */
+function textOf(type: unknown, value: unknown, { reason }: Fields): string | undefined {
+  if ((type === "text" || type === "error-text") && typeof value === "string") return value;
+  if (type === "json" || type === "error-json") return JSON.stringify(value);
+  if (type !== "execution-denied") return undefined;
+  return typeof reason === "string" ? reason : DENIED;
 }
 
 function readPart(part: Fields, path: string, issues: FormatIssues): ContentBlock[] {
   const { type, text, data, mediaType, url, ...rest } = part;
   if (type === "text" && typeof text === "string") return [withNative({ type, text }, FORMAT, rest)];
-  const isData = type === "image-data" || (type === "media" && String(mediaType).startsWith("image/"));
+  const isData = type === "image-data" || (type === "media" && fieldText(mediaType).startsWith("image/"));
   if (isData && typeof data === "string" && typeof mediaType === "string")
     return [withNative({ type: "image", data, mimeType: mediaType }, FORMAT, rest)];
   // Without a colon it is no address; a request would have it as base64.
@@ -251,15 +218,17 @@ function readReasoning(text: string, options: unknown): ThinkingBlock {
   if (!isRecord(options)) return block;
   const { anthropic, openai } = options;
   const names = Object.keys(options);
-  if (isRecord(anthropic) && typeof anthropic["signature"] === "string") {
-    const signed = { ...block, thinkingSignature: anthropic["signature"] };
-    return isOnly(names, anthropic, ["signature"])
-      ? signed
-      : withNative(signed, FORMAT, { providerOptions: options });
-  }
-  if (isRecord(anthropic) && typeof anthropic["redactedData"] === "string" && text === "") {
-    const signed = { ...block, thinkingSignature: anthropic["redactedData"], redacted: true };
-    return isOnly(names, anthropic, ["redactedData"])
+  const mark =
+    isRecord(anthropic) && typeof anthropic["signature"] === "string" ? "signature" : "redactedData";
+  const signature =
+    isRecord(anthropic) && (mark === "signature" || text === "") ? anthropic[mark] : undefined;
+  if (isRecord(anthropic) && typeof signature === "string") {
+    const signed = {
+      ...block,
+      thinkingSignature: signature,
+      ...(mark === "signature" ? {} : { redacted: true }),
+    };
+    return isOnly(names, anthropic, [mark])
       ? signed
       : withNative(signed, FORMAT, { providerOptions: options });
   }
@@ -279,10 +248,20 @@ function isOnly(providers: string[], options: Fields, fields: string[]): boolean
   return providers.length === 1 && Object.keys(options).every((field) => fields.includes(field));
 }
 
-/**
- * Joins two blocks if the second continues the reasoning item of the first: the SDK makes a part of each paragraph of
- * an OpenAI summary. Undefined for other blocks, and when one of both has no text.
- */
+/** Joins blocks that continue a reasoning item: the SDK makes a part of each paragraph of an OpenAI summary. */
+function withJoinedReasoning(blocks: readonly ContentBlock[]): ContentBlock[] {
+  const joined: ContentBlock[] = [];
+  for (const block of blocks) {
+    const last = joined.at(-1);
+    const whole =
+      last?.type === "thinking" && block.type === "thinking" ? joinedReasoning(last, block) : undefined;
+    if (whole) joined[joined.length - 1] = whole;
+    else joined.push(block);
+  }
+  return joined;
+}
+
+/** Joins two blocks of one reasoning item; undefined for other blocks, and when one of both has no text. */
 function joinedReasoning(first: ThinkingBlock, second: ThinkingBlock): ThinkingBlock | undefined {
   const [a, b] = [itemOf(first), itemOf(second)];
   if (!a || !b || a.id !== b.id || a.encrypted !== b.encrypted) return undefined;

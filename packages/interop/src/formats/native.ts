@@ -58,13 +58,15 @@ export function nativeBlock(
   return stored({ type: `${format}.${String(value["type"])}`, native });
 }
 
-/** Returns a block with the fields that only one format has; without any, the block alone. */
+/** Returns a block with the fields that only one format has and that are not null; without any, the block alone. */
 export function withNative<Block extends object>(
   block: Block,
   format: FormatName,
-  value: Record<string, unknown>,
+  fields: Record<string, unknown>,
 ): Block {
-  return Object.keys(value).length === 0 ? block : { ...block, native: { format, value } satisfies Native };
+  const used = Object.entries(fields).filter(([, value]) => value !== null);
+  if (used.length === 0) return block;
+  return { ...block, native: { format, value: Object.fromEntries(used) } satisfies Native };
 }
 
 /** Returns whether a block is a refusal of OpenAI: a text, not blank, with type `refusal` in its native fields. */
@@ -313,17 +315,18 @@ const DATA_URL = /^data:([^;,]+)(?:;[^;,]+)*;base64,/i;
 const WEB_ADDRESS = /^https?:/i;
 
 /**
- * Returns the image at an address of the web, or the one in a base64 `data:` address. Undefined for all other addresses,
- * such as `file:` and `gs:`, which only some clients can read: the caller keeps them for its own format.
+ * Returns the image at an address of the web, or the one in a base64 `data:` address. Undefined for all other values,
+ * such as addresses with `file:` and `gs:`, which only some clients can read: the caller keeps them for its own format.
  *
  * @param fields fields that only the format has; `remote` are those of an image at an address of the web
  */
 export function imageAt(
-  url: string,
+  url: unknown,
   format: FormatName,
   fields: Record<string, unknown>,
   remote = fields,
 ): ContentBlock | undefined {
+  if (typeof url !== "string") return undefined;
   const [beginning = "", mimeType] = DATA_URL.exec(url) ?? [];
   const data = url.slice(beginning.length);
   if (mimeType !== undefined) return withNative({ type: "image" as const, mimeType, data }, format, fields);

@@ -1,15 +1,14 @@
 import {
   type AssistantMessage,
   type ContentBlock,
+  fieldText,
   isRecord,
   type OpenaiChatRequest,
   type OpenaiResponsesRequest,
   openaiChatFormat,
   openaiResponsesFormat,
   parsedJson,
-  type ThinkingBlock,
   type ToolCallBlock,
-  type ToolDefinition,
 } from "@espalier/session-tree";
 import {
   ConversationBuilder,
@@ -18,22 +17,11 @@ import {
   type FormatIssues,
   type ImportedConversation,
   listOf,
-  partsOf,
   readContent,
-  textsOf,
-  toolOf,
   type WriteOptions,
   writeRequest,
 } from "./conversation.ts";
-import {
-  type FormatName,
-  imageAt,
-  type NativeTies,
-  nativeFormat,
-  plainJson,
-  refusesIn,
-  withNative,
-} from "./native.ts";
+import { type FormatName, imageAt, type NativeTies, nativeFormat, refusesIn, withNative } from "./native.ts";
 
 const CHAT = "openai-chat";
 const RESPONSES = "openai-responses";
@@ -56,54 +44,49 @@ export function fromOpenaiChat(input: unknown, options: ConversationOptions = {}
   const builder = new ConversationBuilder({ api: "openai-completions", provider: "openai" }, options);
   const request = builder.read(input, "messages");
   for (const [message, path] of builder.messagesOf(request)) readChatMessage(message, path, builder);
-  const tools = listOf(request["tools"]).map((tool) => {
-    const inner = isRecord(tool) && tool["type"] === "function" ? tool["function"] : undefined;
-    return isRecord(inner) ? { type: "function", ...inner } : tool;
-  });
-  return builder.finish(readOpenaiTools(tools, builder.issues));
-}
-
-function readChatMessage(message: Fields, path: string, builder: ConversationBuilder): void {
-  const { issues } = builder;
-  const { role, content, ...rest } = message;
-  if (role === "assistant") {
-    readChatAnswer(message, path, builder);
-    return;
-  }
-  const { tool_call_id, ...others } = rest;
-  issues.dropped(Object.keys(role === "tool" ? others : rest), path);
-  const blocks = () => readContent(content, `${path}.content`, issues, readChatPart);
-  if (role === "tool")
-    builder.result(typeof tool_call_id === "string" ? tool_call_id : "", blocks(), false, path);
-  else if (role === "user") builder.user(typeof content === "string" ? content : blocks());
-  else if (role === "system" || role === "developer") builder.system(textsOf(blocks()).join("\n\n"), path);
-  else issues.add("malformed", "role", path, "A message has an unknown role; it is left out.");
-}
-
-function readChatAnswer(message: Fields, path: string, builder: ConversationBuilder): void {
-  const { issues } = builder;
-  const { role: _role, content, refusal, tool_calls, ...rest } = message;
-  const blocks: ContentBlock[] = [];
-  for (const field of REASONING_FIELDS) {
-    const text = rest[field];
-    delete rest[field];
-    // Other writers of such sessions also put the name of the field in place of a signature.
-    if (typeof text === "string" && text !== "") {
-      blocks.push({ type: "thinking", thinking: text, thinkingSignature: field });
-      issues.add("changed", field, path, "Reasoning is kept; requests of this API cannot have it.");
-      break;
-    }
-  }
-  if (content !== null && content !== undefined)
-    for (const block of readContent(content, `${path}.content`, issues, readChatPart)) blocks.push(block);
-  if (typeof refusal === "string") blocks.push(refused(refusal));
-  for (const [call, place] of partsOf(listOf(tool_calls), `${path}.tool_calls`, issues))
-    for (const block of readChatCall(call, place, issues)) blocks.push(block);
-  issues.dropped(
-    Object.keys(rest).filter((field) => rest[field] !== null),
-    path,
+  return builder.finish(request["tools"], NO_FUNCTION, (tool) =>
+    readTool(isRecord(tool["function"]) ? { ...tool["function"], type: tool["type"] } : tool),
   );
-  builder.answer(blocks, refusalFacts(blocks, CHAT));
+}
+
+function readChatMessage(
+  { role, content, ...rest }: Fields,
+  path: string,
+  builder: ConversationBuilder,
+): void {
+  const { issues } = builder;
+  const read = () => readContent(content, `${path}.content`, issues, readChatPart);
+  if (role === "assistant") {
+    const { refusal, tool_calls, ...unread } = rest;
+    const blocks = [
+      ...takeReasoning(unread, path, issues),
+      ...(content === null || content === undefined ? [] : read()),
+      ...(typeof refusal === "string" ? [refused(refusal)] : []),
+      ...readContent(listOf(tool_calls), `${path}.tool_calls`, issues, readChatCall),
+    ];
+    issues.dropped(unread, path);
+    builder.answer(blocks, refusalFacts(blocks, CHAT));
+  } else if (role === "tool") {
+    const { tool_call_id: toolCallId, ...unread } = rest;
+    issues.dropped(unread, path);
+    builder.result({ toolCallId, content: read(), isError: false }, path);
+  } else {
+    issues.dropped(rest, path);
+    builder.say(role, path, () => (typeof content === "string" ? content : read()));
+  }
+}
+
+/** Removes the reasoning from the fields of an answer, and returns it. */
+function takeReasoning(fields: Fields, path: string, issues: FormatIssues): ContentBlock[] {
+  for (const field of REASONING_FIELDS) {
+    const text = fields[field];
+    delete fields[field];
+    if (typeof text !== "string" || text === "") continue;
+    issues.add("changed", field, path, "Reasoning is kept; requests of this API cannot have it.");
+    // Other writers of such sessions also put the name of the field in place of a signature.
+    return [{ type: "thinking", thinking: text, thinkingSignature: field }];
+  }
+  return [];
 }
 
 function readChatCall(call: Fields, path: string, issues: FormatIssues): ContentBlock[] {
@@ -113,22 +96,22 @@ function readChatCall(call: Fields, path: string, issues: FormatIssues): Content
     const named = { type: "toolCall", id, name: tool["name"] } as const;
     if (type === "function") return [{ ...named, arguments: readArguments(tool["arguments"], path, issues) }];
     if (type === "custom")
-      return [withNative({ ...named, arguments: { input: String(tool["input"] ?? "") } }, CHAT, { type })];
+      return [withNative({ ...named, arguments: { input: fieldText(tool["input"]) } }, CHAT, { type })];
   }
   return issues.misshapen("tool_calls", path, "A call does not have the shape of its type; it is left out.");
 }
 
 function readChatPart(part: Fields, path: string, issues: FormatIssues): ContentBlock[] {
   const { prompt_cache_breakpoint, ...fields } = part;
-  if (prompt_cache_breakpoint) issues.dropped(["prompt_cache_breakpoint"], path);
+  issues.dropped({ prompt_cache_breakpoint }, path);
   const { type, text, refusal, image_url } = fields;
   if (type === "text" && typeof text === "string") return [{ type, text }];
   if (type === "refusal" && typeof refusal === "string") return [refused(refusal)];
-  if (type === "image_url" && isRecord(image_url) && typeof image_url["url"] === "string") {
-    const { url, ...rest } = image_url;
-    return [readImage(image_url["url"], CHAT, rest) ?? issues.opaque(CHAT, fields, path)];
-  }
-  if (type === "text" || type === "refusal" || type === "image_url") return issues.misshapen(type, path);
+  const { url, ...rest } = isRecord(image_url) ? image_url : {};
+  const image = type === "image_url" ? readImage(url, CHAT, rest) : undefined;
+  if (image) return [image];
+  if (type === "text" || type === "refusal" || (type === "image_url" && typeof url !== "string"))
+    return issues.misshapen(type, path);
   return [issues.opaque(CHAT, fields, path)];
 }
 
@@ -172,11 +155,11 @@ export function toOpenaiChat(source: ConversationSource, options: WriteOptions =
 export function fromOpenaiResponses(input: unknown, options: ConversationOptions = {}): ImportedConversation {
   const builder = new ConversationBuilder({ api: "openai-responses", provider: "openai" }, options);
   const request = builder.read(input, "input");
-  const { instructions } = request;
-  if (typeof instructions === "string") builder.system(instructions, "instructions");
-  const isResponse = Array.isArray(request["output"]);
-  new ItemReader(builder, isResponse).readAll(request[isResponse ? "output" : "input"]);
-  return builder.finish(readOpenaiTools(request["tools"], builder.issues));
+  const { instructions, output } = request;
+  if (typeof instructions === "string") builder.say("system", "instructions", () => instructions);
+  if (Array.isArray(output)) readItems(output, true, builder);
+  else readItems(request["input"], false, builder);
+  return builder.finish(request["tools"], NO_FUNCTION, readTool);
 }
 
 /** Types of items of the client that do not end in `_output`. */
@@ -199,92 +182,84 @@ function isGiven(item: Fields): boolean {
   return type.endsWith("_output") || GIVEN.has(type);
 }
 
-/** Reads items in order; a model's items are collected until another item follows. */
-class ItemReader {
-  readonly #builder: ConversationBuilder;
-  /** True: all items are of one answer, also those that a client can give, such as the result of a hosted tool. */
-  readonly #isResponse: boolean;
-  #answer: ContentBlock[] = [];
-
-  constructor(builder: ConversationBuilder, isResponse: boolean) {
-    this.#builder = builder;
-    this.#isResponse = isResponse;
+/**
+ * Reads items in order; a model's items are collected until another item follows.
+ *
+ * @param isResponse true: all items are of one answer, also those that a client can give, such as the result of a hosted tool
+ */
+function readItems(input: unknown, isResponse: boolean, builder: ConversationBuilder): void {
+  if (typeof input === "string") builder.say("user", "input", () => input);
+  else if (!Array.isArray(input)) builder.issues.add("malformed", "input", "", "There is no list of items.");
+  let answer: ContentBlock[] = [];
+  const endAnswer = () => {
+    if (answer.length > 0) builder.answer(answer, refusalFacts(answer, RESPONSES));
+    answer = [];
+  };
+  for (const [at, item] of listOf(input).entries()) {
+    const path = `input[${at}]`;
+    const said = readAnswerItem(item, path, isResponse, builder);
+    for (const block of said ?? []) answer.push(block);
+    if (said) continue;
+    endAnswer();
+    readGivenItem(item as Fields, path, builder);
   }
+  endAnswer();
+}
 
-  readAll(input: unknown): void {
-    const { issues } = this.#builder;
-    if (typeof input === "string") this.#builder.user(input);
-    else if (!Array.isArray(input)) issues.add("malformed", "input", "", "There is no list of items.");
-    else for (const [at, item] of input.entries()) this.#read(item, `input[${at}]`);
-    this.#endAnswer();
-  }
+const isMessage = ({ type, role }: Fields): boolean =>
+  type === "message" || (type === undefined && role !== undefined);
 
-  #read(item: unknown, path: string): void {
-    const { issues } = this.#builder;
-    if (!isRecord(item)) issues.add("malformed", "item", path, "An item is not an object; it is left out.");
-    else if (item["type"] === "message" || (item["type"] === undefined && "role" in item))
-      this.#message(item, path);
-    else if (item["type"] === "reasoning") this.#reasoning(item, path);
-    else if (typeof item["call_id"] === "string" && this.#callOrOutput(item, item["call_id"], path)) return;
-    else if (item["type"] === "item_reference" || typeof item["type"] !== "string")
-      issues.add("malformed", "item", path, "An item has no content that could be kept; it is left out.");
-    else this.#other(item, path);
-  }
+const isOutput = ({ type, call_id }: Fields): boolean =>
+  typeof call_id === "string" && (type === "function_call_output" || type === "custom_tool_call_output");
 
-  #message({ type: _type, role, content, ...rest }: Fields, path: string): void {
-    const { issues, provider } = this.#builder;
+/** Reads an item of a model; returns no blocks for an item that is left out, undefined for one that the client gave. */
+function readAnswerItem(
+  item: unknown,
+  path: string,
+  isResponse: boolean,
+  { issues, origin: { provider } }: ConversationBuilder,
+): ContentBlock[] | undefined {
+  if (!isRecord(item)) return issues.misshapen("item", path, "An item is not an object; it is left out.");
+  const { type } = item;
+  if (isMessage(item)) {
+    const { type: _type, role, content, ...rest } = item;
+    if (role !== "assistant") return undefined;
     const blocks = readItemContent(content, `${path}.content`, issues, provider);
-    if (role === "assistant") {
-      const extra = extraFields(rest);
-      for (const block of blocks) this.#answer.push(block.type === "text" ? withExtra(block, extra) : block);
-      return;
+    return blocks.map((block) => (block.type === "text" ? withExtra(block, rest) : block));
+  }
+  if (type === "reasoning") {
+    if (typeof item["encrypted_content"] !== "string") {
+      const message = "Reasoning without encrypted content is kept; requests leave it out.";
+      issues.add("changed", "reasoning", path, message);
     }
-    this.#endAnswer();
+    return [{ type: "thinking", thinking: reasoningText(item), thinkingSignature: JSON.stringify(item) }];
+  }
+  const call = readItemCall(item, path, issues);
+  if (call) {
+    const { type: _type, call_id, name, arguments: _given, input, ...rest } = item;
+    return [withExtra(call, rest)];
+  }
+  if (isOutput(item)) return undefined;
+  if (type === "item_reference" || typeof type !== "string")
+    return issues.misshapen("item", path, "An item has no content that could be kept; it is left out.");
+  return isGiven(item) && !isResponse ? undefined : [issues.opaque(RESPONSES, item, path, provider)];
+}
+
+/** Reads an item that is not of an answer. */
+function readGivenItem(item: Fields, path: string, builder: ConversationBuilder): void {
+  const { issues, origin } = builder;
+  const read = (given: unknown, field: string) =>
+    readItemContent(given, `${path}.${field}`, issues, origin.provider);
+  if (isMessage(item)) {
+    const { type: _type, role, content, ...rest } = item;
+    builder.say(role, path, () => (typeof content === "string" ? content : read(content, "content")));
     issues.dropped(unreadFields(rest), path);
-    if (role === "user") this.#builder.user(typeof content === "string" ? content : blocks);
-    else if (role === "system" || role === "developer") {
-      this.#builder.system(textsOf(blocks).join("\n\n"), path);
-    } else issues.add("malformed", "role", path, "A message has an unknown role; it is left out.");
-  }
-
-  #reasoning(item: Fields, path: string): void {
-    this.#answer.push(readReasoning(item));
-    if (typeof item["encrypted_content"] === "string") return;
-    const message = "Reasoning without encrypted content is kept; requests leave it out.";
-    this.#builder.issues.add("changed", "reasoning", path, message);
-  }
-
-  /** Reads calls of the client's tools and their outputs; false for any other item. */
-  #callOrOutput(item: Fields, id: string, path: string): boolean {
-    const { issues, provider } = this.#builder;
-    const { type, call_id: _id, name: _name, arguments: _given, input: _input, output, ...rest } = item;
-    const extra = extraFields(rest);
-    const call = readItemCall(item, path, issues);
-    if (call) this.#answer.push(withExtra(call, extra));
-    else if (type === "function_call_output" || type === "custom_tool_call_output") {
-      this.#endAnswer();
-      issues.dropped(Object.keys(extra), path);
-      const content = isRecord(output) ? JSON.stringify(output) : (output ?? "");
-      this.#builder.result(id, readItemContent(content, `${path}.output`, issues, provider), false, path);
-    } else return false;
-    return true;
-  }
-
-  #other(item: Fields, path: string): void {
-    const { issues, provider } = this.#builder;
-    const block = issues.opaque(RESPONSES, item, path, provider);
-    if (this.#isResponse || !isGiven(item)) {
-      this.#answer.push(block);
-      return;
-    }
-    this.#endAnswer();
-    this.#builder.user([block]);
-  }
-
-  #endAnswer(): void {
-    if (this.#answer.length > 0) this.#builder.answer(this.#answer, refusalFacts(this.#answer, RESPONSES));
-    this.#answer = [];
-  }
+  } else if (isOutput(item)) {
+    const { type: _type, call_id: toolCallId, output, ...rest } = item;
+    issues.dropped(unreadFields(rest), path);
+    const given = isRecord(output) ? JSON.stringify(output) : (output ?? "");
+    builder.result({ toolCallId, content: read(given, "output"), isError: false }, path);
+  } else builder.say("user", path, () => [issues.opaque(RESPONSES, item, path, origin.provider)]);
 }
 
 /** Reads a call of a client's tool; undefined for any other item. */
@@ -294,12 +269,13 @@ export function readItemCall(item: Fields, path: string, issues: FormatIssues): 
   if (type === "function_call")
     return { type: "toolCall", id, name, arguments: readArguments(given, path, issues) };
   if (type !== "custom_tool_call") return undefined;
-  const call = { type: "toolCall", id, name, arguments: { input: String(input ?? "") } } as const;
+  const call = { type: "toolCall", id, name, arguments: { input: fieldText(input) } } as const;
   return withNative(call, RESPONSES, { type });
 }
 
-/** Adds fields to those that only this API has, such as the `phase` of a message. */
-function withExtra(block: ContentBlock, extra: Fields): ContentBlock {
+/** Adds the fields of an item to those that only this API has, such as the `phase` of a message. */
+function withExtra(block: ContentBlock, fields: Fields): ContentBlock {
+  const { prompt_cache_breakpoint, ...extra } = unreadFields(fields);
   const known = (block as { native?: { value: Fields } }).native?.value;
   return withNative(block, RESPONSES, { ...known, ...extra });
 }
@@ -310,8 +286,8 @@ function tiesOf({ type, call_id, id, approval_request_id, caller }: Fields): Nat
   if (type === "mcp_approval_response") return { result: approval_request_id };
   const by = isRecord(caller) ? (caller["caller_id"] ?? undefined) : undefined;
   // The server's own searches have no `call_id`. The output of a local shell names its call by the `id` of the item.
-  if (typeof call_id !== "string" || String(type).startsWith("local_shell")) return { caller: by };
-  return String(type).endsWith("_output") ? { result: call_id } : { call: call_id, caller: by };
+  if (typeof call_id !== "string" || fieldText(type).startsWith("local_shell")) return { caller: by };
+  return fieldText(type).endsWith("_output") ? { result: call_id } : { call: call_id, caller: by };
 }
 
 /** `openaiResponsesFormat`, with the items, parts and fields that only this API has. */
@@ -360,10 +336,8 @@ const refusalFacts = (blocks: readonly ContentBlock[], format: FormatName): Part
     ? { stopReason: "error", errorMessage: "The model stopped: refusal." }
     : {};
 
-/**
- * Fields by which the API finds stored items, and marks for one request: a conversation that is sent whole has none.
- */
-const BOOKKEEPING = new Set(["id", "status", "prompt_cache_breakpoint", "logprobs"]);
+/** Returns the fields without those by which the API finds stored items: a conversation that is sent whole has none. */
+const unreadFields = ({ id, status, logprobs, ...rest }: Fields): Fields => rest;
 
 /** Reads the content of a message or of an output of the Responses API. */
 export const readItemContent = (
@@ -376,32 +350,23 @@ export const readItemContent = (
 function readPart(part: Fields, path: string, issues: FormatIssues, provider: string): ContentBlock[] {
   const { type, text, refusal, image_url, annotations, ...rest } = part;
   if ((type === "input_text" || type === "output_text") && typeof text === "string") {
-    if (Array.isArray(annotations) && annotations.length > 0) issues.dropped(["annotations"], path);
-    issues.dropped(unreadFields(rest), path);
+    issues.dropped({ annotations: listOf(annotations)[0], ...unreadFields(rest) }, path);
     return [{ type: "text", text }];
   }
   if (type === "refusal" && typeof refusal === "string")
     return [withNative({ type: "text", text: refusal }, RESPONSES, { type })];
   if (type === "input_image" && typeof image_url === "string") {
-    const { prompt_cache_breakpoint, file_id, ...fields } = rest;
-    if (prompt_cache_breakpoint) issues.dropped(["prompt_cache_breakpoint"], path);
-    const image = readImage(image_url, RESPONSES, file_id ? { ...fields, file_id } : fields);
-    return [image ?? issues.opaque(RESPONSES, part, path)];
+    const { prompt_cache_breakpoint, ...fields } = rest;
+    issues.dropped({ prompt_cache_breakpoint }, path);
+    return [readImage(image_url, RESPONSES, fields) ?? issues.opaque(RESPONSES, part, path)];
   }
   // Parts of a client begin with `input_`. A separate item has another beginning, and must not be confused with a part.
-  if (type === "input_text" || !String(type).startsWith("input_"))
-    return issues.misshapen(
-      "part",
-      path,
-      "A part has a type or shape that no message can have; it is left out.",
-    );
+  if (type === "input_text" || !fieldText(type).startsWith("input_")) {
+    const message = "A part has a type or shape that no message can have; it is left out.";
+    return issues.misshapen("part", path, message);
+  }
   // A file id names a file that this provider stored.
   return [issues.opaque(RESPONSES, part, path, part["file_id"] ? provider : undefined)];
-}
-
-/** Reads reasoning: the text that people may read, and the unchanged item for the model that made it. */
-function readReasoning(item: Fields): ThinkingBlock {
-  return { type: "thinking", thinking: reasoningText(item), thinkingSignature: JSON.stringify(item) };
 }
 
 /** Returns the readable text of a reasoning item: its summary, else its full content; empty when it is encrypted. */
@@ -414,21 +379,8 @@ export function reasoningText(item: Fields): string {
   return (summary.length > 0 ? summary : texts("content")).join("\n\n");
 }
 
-/** Returns the given fields without null values and without {@link BOOKKEEPING}. */
-function extraFields(fields: Fields): Fields {
-  return Object.fromEntries(
-    Object.entries(fields).filter(([field, value]) => value !== null && !BOOKKEEPING.has(field)),
-  );
-}
-
-/** Returns the names of fields that are left out and reported: {@link extraFields}, and `prompt_cache_breakpoint`. */
-function unreadFields(fields: Fields): string[] {
-  const unread = Object.keys(extraFields(fields));
-  return fields["prompt_cache_breakpoint"] ? [...unread, "prompt_cache_breakpoint"] : unread;
-}
-
 /** Reads an image at an address, as {@link imageAt} does. `detail` is stored unless it is `auto`, the default. */
-function readImage(url: string, format: FormatName, { detail, ...rest }: Fields): ContentBlock | undefined {
+function readImage(url: unknown, format: FormatName, { detail, ...rest }: Fields): ContentBlock | undefined {
   return imageAt(url, format, (detail ?? "auto") === "auto" ? rest : { detail, ...rest });
 }
 
@@ -437,32 +389,16 @@ function readImage(url: string, format: FormatName, { detail, ...rest }: Fields)
  * becomes `{}`; any other value becomes `{value}`, with an issue.
  */
 export function readArguments(text: unknown, path: string, issues: FormatIssues): Fields {
-  const lost = (place: string) =>
-    issues.misshapen(
-      "value",
-      `${path}.arguments.${place}`,
-      "A value that a session cannot store is left out.",
-    );
-  const parsed = text === "" || text === undefined ? {} : plainJson(parsedJson(text), lost);
+  const given = text === "" || text === undefined ? {} : parsedJson(text);
+  const parsed = issues.plain(given, `${path}.arguments.`);
   if (isRecord(parsed)) return parsed;
   const message = "Arguments of a call are not a JSON object; they become one with `value`.";
   issues.add("changed", "arguments", path, message);
   return { value: parsed ?? text };
 }
 
-/**
- * Reads function tools in the form of the Responses API. Other tools are left out, with an issue: they belong to a
- * request, not to a conversation.
- */
-function readOpenaiTools(tools: unknown, issues: FormatIssues): ToolDefinition[] {
-  return listOf(tools).flatMap((tool, at): ToolDefinition[] => {
-    const path = `tools[${at}]`;
-    const { type, name, description, parameters, strict, ...rest } = isRecord(tool) ? tool : {};
-    if (type !== "function" || typeof name !== "string") {
-      issues.add("dropped", "tool", path, "A tool that is not a function cannot be kept in a session.");
-      return [];
-    }
-    issues.dropped([...(strict === true ? ["strict"] : []), ...Object.keys(rest)], path);
-    return [toolOf(name, description, parameters)];
-  });
-}
+/** Reads a function tool in the form of the Responses API; other tools belong to a request, not to a conversation. */
+const readTool = ({ type, strict, ...tool }: Fields): Fields =>
+  type === "function" ? { ...tool, strict: strict || null } : {};
+
+const NO_FUNCTION = "A tool that is not a function cannot be kept in a session.";
