@@ -165,7 +165,7 @@ export async function recordAnswer<Params>(
       await delay(afterMs, undefined, { signal }).catch(() => signal.throwIfAborted());
     } else if (isPaused(answer)) before.push(answer);
     else {
-      const turn = new Turn(session, log, answer, { error, signal, tell, before });
+      const turn = new Turn(answer, { session, log, error, signal, tell, before });
       if (turn.calls.length === 0) {
         const failure = await compactAfter(session, then, limits, signal);
         if (failure) tell({ type: "compact_failed", message: failure });

@@ -45,8 +45,10 @@ export interface TurnCall {
   input: Record<string, unknown>;
 }
 
-/** Outcome of a request other than the answer itself. */
+/** A request and its outcome, other than the answer itself. */
 interface Asked {
+  session: Session;
+  log: TurnLog;
   error: unknown;
   signal: AbortSignal;
   tell: (event: TurnEvent) => void;
@@ -64,23 +66,16 @@ export class Turn {
   readonly error: unknown;
   /** The text of the answer, including the parts before a pause of the provider. */
   readonly text: string;
-  readonly #session: Session;
-  readonly #log: TurnLog;
-  readonly #signal: AbortSignal;
-  readonly #tell: (event: TurnEvent) => void;
+  readonly #asked: Asked;
 
   /** @internal `session.record` makes turns. */
-  constructor(session: Session, log: TurnLog, answer: AssistantMessage, asked: Asked) {
-    const { error, signal, tell, before } = asked;
-    this.text = [...before, answer].map(messageText).join("");
+  constructor(answer: AssistantMessage, asked: Asked) {
+    this.text = [...asked.before, answer].map(messageText).join("");
     this.message = answer;
     const calls = isFailedAnswer(answer) ? [] : toolCalls(answer);
     this.calls = calls.map(({ id, name, arguments: input }) => ({ id, name, input }));
-    this.error = error;
-    this.#session = session;
-    this.#log = log;
-    this.#signal = signal;
-    this.#tell = tell;
+    this.error = asked.error;
+    this.#asked = asked;
   }
 
   /**
@@ -101,15 +96,16 @@ export class Turn {
 
   /** Runs one call and records its result, as {@link answerAll} does. */
   async answer({ id, name, input }: TurnCall, run: (call: TurnCall) => unknown): Promise<ToolResultMessage> {
+    const { session, signal, tell } = this.#asked;
     const call: ToolCallBlock = { type: "toolCall", id, name, arguments: input };
     if (this.message.stopReason === "length") return this.#record(call, refused(call, CUT_OFF));
-    this.#tell({ type: "tool_start", call });
-    const ended = await outcome(call, async () => run({ id, name, input }), this.#signal);
+    tell({ type: "tool_start", call });
+    const ended = await outcome(call, async () => run({ id, name, input }), signal);
     // Recorded before it is shown: a tool's work cannot be repeated.
     const result = await this.#record(call, ended);
-    this.#tell({ type: "tool_end", call, result });
+    tell({ type: "tool_end", call, result });
     const { content, isError } = result;
-    await this.#session.tell(toolResult, {
+    await session.tell(toolResult, {
       toolCallId: id,
       toolName: name,
       input: { ...input },
@@ -124,13 +120,14 @@ export class Turn {
    * recorded.
    */
   async #record(call: ToolCallBlock, result: ToolResultMessage): Promise<ToolResultMessage> {
+    const { log } = this.#asked;
     try {
-      await this.#log.append([message.of({ message: result })]);
+      await log.append([message.of({ message: result })]);
       return result;
     } catch (error) {
       if (!(error instanceof EspalierError) || error.code !== "invalid-entry") throw error;
       const lost = refused(call, `The call has ended, and its result cannot be stored. ${error.message}`);
-      await this.#log.append([message.of({ message: lost })]);
+      await log.append([message.of({ message: lost })]);
       return lost;
     }
   }
@@ -221,33 +218,27 @@ const refused = (call: ToolCallBlock, why: string): ToolResultMessage =>
   resultOf(call, { content: why, isError: true });
 
 function resultOf({ id, name }: ToolCallBlock, output: unknown): ToolResultMessage {
-  const { content, isError, details } = outputOf(output);
+  const fields: Record<string, unknown> = isRecord(output) ? output : {};
+  const content = blocksOf(fields["content"]);
+  const { isError, details } = content ? fields : {};
+  const text = () => (typeof output === "string" ? output : (JSON.stringify(output) ?? "(no output)"));
   return {
     role: "toolResult",
     toolCallId: id,
     toolName: name,
-    content: typeof content === "string" ? [{ type: "text", text: content }] : content,
+    content: content ?? [{ type: "text", text: text() }],
     isError: isError === true,
     ...(details === undefined ? {} : { details }),
     timestamp: Date.now(),
   };
 }
 
-interface Output {
-  content: string | ToolResultMessage["content"];
-  isError?: boolean;
-  details?: unknown;
+/** Returns a text or a list of blocks as blocks; undefined for any other value. */
+function blocksOf(content: unknown): ToolResultMessage["content"] | undefined {
+  if (typeof content === "string") return [{ type: "text", text: content }];
+  const isBlock = (block: unknown) => isRecord(block) && typeof block["type"] === "string";
+  return Array.isArray(content) && content.every(isBlock) ? content : undefined;
 }
-
-function outputOf(output: unknown): Output {
-  if (typeof output === "string") return { content: output };
-  const content = isRecord(output) ? output["content"] : undefined;
-  const isContent = typeof content === "string" || (Array.isArray(content) && content.every(isBlock));
-  if (isContent) return output as unknown as Output;
-  return { content: JSON.stringify(output) ?? "(no output)" };
-}
-
-const isBlock = (block: unknown): boolean => isRecord(block) && typeof block["type"] === "string";
 
 /**
  * Returns the calls of the newest answer without a result: a process ended, or a branch was left, before they had one.
