@@ -3,10 +3,8 @@ import {
   type AssistantBlock,
   type AssistantMessage,
   anthropicFormat,
-  bashExecutionText,
   branchSummaryText,
   type ContentBlock,
-  type ContextMessage,
   type CustomMessage,
   contentBlocks,
   contentText,
@@ -51,7 +49,7 @@ export const claudeCodeTarget: NativeTarget = {
   toolNameLength: anthropicFormat.toolNameLength,
   acceptsThinking: (block, answer) =>
     answer.provider === "anthropic" && anthropicFormat.acceptsThinking(block, answer),
-  hasBlock: (block, answer) => anthropicNative.opaque?.(block, { answer, model: MODEL }) !== undefined,
+  hasBlock: (block, answer) => ownFields(block, answer) !== undefined,
   isOwnContext: (customType) => OWN_CONTEXT.has(customType),
   returningId: uuidOf,
   file: (session) => new ClaudeCodeLines(session),
@@ -89,12 +87,11 @@ class ClaudeCodeLines implements NativeFile {
     const lines = this.#bodies(item);
     if (lines.length === 0) return;
     const first = isMade
-      ? uuidFromText(`${uuidOf(entry.id)}/result/${callOf(item.message)}`)
+      ? uuidFromText(`${uuidOf(entry.id)}/result/${(item.message as ToolResultMessage).toolCallId}`)
       : this.#uuid(item);
     const uuids = lines.map((_, at) => uuidOfLine(first, at));
     this.#uuids.set(item, uuids);
     for (const [at, line] of lines.entries()) {
-      for (const { id } of callsIn(line)) this.#callers.set(id, uuids[at]!);
       const original = at === 0 && !isMade ? this.#originOf(item, first) : {};
       yield this.#line(item, uuids[at]!, { ...line, ...original });
     }
@@ -107,14 +104,10 @@ class ClaudeCodeLines implements NativeFile {
   *end(): Generator<Line, void> {
     const { items, name: customTitle, id: sessionId } = this.#session;
     const last = items.findLast((item) => item.kept || item.message);
-    if (last && (last.kept ? last.kept.length > 0 : isUntyped(last))) {
-      const uuid = uuidFromText(`${uuidOf(last.entry.id)}/end`);
-      yield this.#line(last, uuid, {
-        type: "system",
-        subtype: "turn_duration",
-        durationMs: 0,
-        isMeta: false,
-      });
+    const isHidden = last?.message?.role === "custom" || last?.message?.role === "branchSummary";
+    if (last && (isHidden || last.kept?.length)) {
+      const line = { type: "system", subtype: "turn_duration", durationMs: 0, isMeta: false };
+      yield this.#line(last, uuidFromText(`${uuidOf(last.entry.id)}/end`), line);
     }
     if (customTitle !== undefined) yield { type: "custom-title", customTitle, sessionId };
   }
@@ -155,18 +148,13 @@ class ClaudeCodeLines implements NativeFile {
 
   #bodies(item: PathItem): Line[] {
     const { entry, message } = item;
-    const { issues } = this.#session;
     if (message === undefined) return this.#state(item);
     if (message.role === "assistant") return this.#answer(item, message);
     if (message.role === "toolResult") return [this.#result(item, message)];
     if (message.role === "custom") return [this.#context(item, message)];
     if (message.role === "user") return [userLine(contentOf(message.content))];
-    if (message.role === "bashExecution") {
-      issues.add("changed", "bashExecution", entry.id, PATH_DIFFERENCES.shellCommand);
-      return [userLine(bashExecutionText(message))];
-    }
     if (message.role !== "branchSummary") return [];
-    issues.add("changed", "branchSummary", entry.id, DIFFERENCES.branchSummary);
+    this.#session.issues.add("changed", "branchSummary", entry.id, DIFFERENCES.branchSummary);
     return [{ ...userLine(branchSummaryText(message.summary)), isMeta: true }];
   }
 
@@ -176,16 +164,12 @@ class ClaudeCodeLines implements NativeFile {
     const { provider, model, usage, responseId } = answer as AssistantMessage & { responseId?: unknown };
     if (provider !== "anthropic") issues.add("changed", "model", entry.id, DIFFERENCES.provider);
     if (!usage) issues.add("changed", "usage", entry.id, DIFFERENCES.noUsage);
-    const said = {
-      id:
-        typeof responseId === "string" && responseId !== ""
-          ? responseId
-          : `msg_${uuidOf(entry.id).replaceAll("-", "")}`,
+    const message = {
+      id: (typeof responseId === "string" && responseId) || `msg_${uuidOf(entry.id).replaceAll("-", "")}`,
       type: "message",
       role: "assistant",
       model,
-    };
-    const ended = {
+      content: [],
       stop_reason: STOP_REASONS[answer.stopReason] ?? "end_turn",
       stop_sequence: null,
       usage: {
@@ -196,12 +180,14 @@ class ClaudeCodeLines implements NativeFile {
         service_tier: "standard",
       },
     };
-    const blocks = answer.content.map((block) => answerBlock(block, answer));
-    return blocks.map((block, apiBlockIndex) => ({
-      message: { ...said, content: [block], ...ended },
-      apiBlockIndex,
-      type: "assistant",
-    }));
+    return answer.content.map((block, apiBlockIndex) => {
+      if (block.type === "toolCall") this.#callers.set(block.id, uuidOfLine(entry.id, apiBlockIndex));
+      return {
+        message: { ...message, content: [answerBlock(block, answer)] },
+        apiBlockIndex,
+        type: "assistant",
+      };
+    });
   }
 
   #result({ entry, isMade }: PathItem, result: ToolResultMessage): Line {
@@ -209,19 +195,9 @@ class ClaudeCodeLines implements NativeFile {
     const caller = this.#callers.get(toolCallId);
     if (details !== undefined && !this.#isOwn)
       this.#session.issues.add("dropped", "details", entry.id, PATH_DIFFERENCES.toolData);
+    const content = resultContent(result);
     return {
-      type: "user",
-      message: {
-        role: "user",
-        content: [
-          {
-            tool_use_id: toolCallId,
-            type: "tool_result",
-            content: resultContent(result),
-            is_error: isError === true,
-          },
-        ],
-      },
+      ...userLine([{ tool_use_id: toolCallId, type: "tool_result", content, is_error: isError === true }]),
       ...(details !== undefined && this.#isOwn && !isMade ? { toolUseResult: details } : {}),
       ...(caller === undefined ? {} : { sourceToolAssistantUUID: caller }),
     };
@@ -270,16 +246,11 @@ class ClaudeCodeLines implements NativeFile {
     const { summary, tokensBefore, details } = entry;
     const id = this.#uuid(item);
     const record = isRecord(details) ? details : {};
-    const {
-      preservedSegment: _older,
-      preservedMessages: _newer,
-      ...metadata
-    } = isRecord(record[AGENT]) ? record[AGENT] : {};
+    const metadata: Line = isRecord(record[AGENT]) ? record[AGENT] : {};
     const uuids = kept.flatMap((each) => (each.message ? (this.#uuids.get(each) ?? []) : []));
-    const logicalParentUuid = this.#parentUuid;
-    this.#parentUuid = null;
-    const boundary = this.#line(item, uuidFromText(`${id}/boundary`), {
-      logicalParentUuid,
+    yield this.#line(item, uuidFromText(`${id}/boundary`), {
+      parentUuid: null,
+      logicalParentUuid: this.#parentUuid,
       type: "system",
       subtype: "compact_boundary",
       content: "Conversation compacted",
@@ -289,10 +260,9 @@ class ClaudeCodeLines implements NativeFile {
         trigger: record["reason"] === "manual" ? "manual" : "auto",
         ...metadata,
         preTokens: tokensBefore ?? 0,
-        ...(uuids.length > 0 ? keptLines(id, uuids) : {}),
+        ...keptLines(id, uuids),
       },
     });
-    yield boundary;
     const isOwn = summary.startsWith(HEADING);
     if (!isOwn) this.#session.issues.add("changed", "compaction", entry.id, DIFFERENCES.heading);
     yield this.#line(item, id, {
@@ -318,14 +288,10 @@ const DIFFERENCES = {
   heading: "A summary gets the heading of Claude Code.",
 };
 
-/** True for a text that no user typed. */
-const isUntyped = ({ message }: PathItem): boolean =>
-  message?.role === "custom" || message?.role === "branchSummary";
-
-/** Fields of a boundary that name the kept lines, for newer and older versions of Claude Code. */
+/** Fields of a boundary that name the kept lines, for newer and older versions of Claude Code; undefined without any. */
 const keptLines = (anchorUuid: string, uuids: readonly string[]) => ({
-  preservedSegment: { headUuid: uuids[0], anchorUuid, tailUuid: uuids.at(-1) },
-  preservedMessages: { anchorUuid, uuids, allUuids: uuids },
+  preservedSegment: uuids[0] && { headUuid: uuids[0], anchorUuid, tailUuid: uuids.at(-1) },
+  preservedMessages: uuids[0] && { anchorUuid, uuids, allUuids: uuids },
 });
 
 /** First words of every summary of Claude Code. */
@@ -341,16 +307,9 @@ const STOP_REASONS: Readonly<Partial<Record<StopReason, string>>> = {
 
 const userLine = (content: string | object[]): Line => ({ type: "user", message: { role: "user", content } });
 
-const callOf = (message: ContextMessage | undefined): string =>
-  message?.role === "toolResult" ? message.toolCallId : "";
-
-function callsIn({ type, message }: Line): { id: string }[] {
-  if (type !== "assistant" || !isRecord(message) || !Array.isArray(message["content"])) return [];
-  return message["content"].filter((block) => block.type === "tool_use");
-}
-
-/** Provider of the requests of Claude Code; its own blocks are written unchanged. */
-const MODEL = { provider: "anthropic", modelId: "" };
+/** Fields of a block that only Claude Code's provider has. Its own blocks are written unchanged. */
+const ownFields = (block: ContentBlock, answer?: AssistantMessage): object | undefined =>
+  anthropicNative.opaque?.(block, { answer, model: { provider: "anthropic", modelId: "" } });
 
 function contentOf(content: UserContent): string | object[] {
   return typeof content === "string" ? content : contentBlocks({ content }).map((block) => saidBlock(block));
@@ -359,18 +318,14 @@ function contentOf(content: UserContent): string | object[] {
 /** Content of a result: a string for one text without fields of the API, and for an empty result; else blocks. */
 function resultContent(result: ToolResultMessage): string | object[] {
   const [only, ...others] = contentBlocks(result);
-  const isText =
-    only?.type === "text" &&
-    others.length === 0 &&
-    anthropicNative.opaque?.(only, { answer: undefined, model: MODEL }) === undefined;
-  if (only === undefined || isText) return contentText({ content: only ? [only] : [] });
-  return contentBlocks(result).map((block) => saidBlock(block));
+  const isText = others.length === 0 && (!only || (only.type === "text" && !ownFields(only)));
+  return isText ? contentText(result) : contentOf(result.content);
 }
 
 /** A block of a user's message or of a result, as the API has it. */
 function saidBlock(block: ContentBlock, answer?: AssistantMessage): object {
-  const opaque = anthropicNative.opaque?.(block, { answer, model: MODEL });
-  if (opaque) return opaque;
+  const own = ownFields(block, answer);
+  if (own) return own;
   if (block.type === "text") return { type: "text", text: block.text };
   const image = block.type === "image" ? healedImage(block) : undefined;
   if (image?.type === "image")
@@ -380,8 +335,8 @@ function saidBlock(block: ContentBlock, answer?: AssistantMessage): object {
 
 function answerBlock(block: AssistantBlock, answer: AssistantMessage): object {
   if (block.type === "toolCall") {
-    const fields = anthropicNative.opaque?.(block, { answer, model: MODEL });
-    return { type: "tool_use", id: block.id, name: block.name, input: block.arguments ?? {}, ...fields };
+    const { id, name, arguments: input } = block;
+    return { type: "tool_use", id, name, input: input ?? {}, ...ownFields(block, answer) };
   }
   if (block.type !== "thinking") return saidBlock(block, answer);
   const { thinking, thinkingSignature, redacted } = block;

@@ -1,7 +1,6 @@
 // Separate from export-native.ts: each direction has a file.
 import {
   type AssistantMessage,
-  bashExecutionText,
   branchSummaryText,
   type ContentBlock,
   type CustomMessage,
@@ -108,8 +107,7 @@ class RolloutLines implements NativeFile {
       issues.add("changed", "model", entry.id, DIFFERENCES.provider);
     const payloads = this.#items(item);
     this.#written.set(item, payloads);
-    const isTyped = message.role === "user" || message.role === "bashExecution";
-    for (const payload of payloads) yield* itemLines(payload, timestamp, isTyped);
+    for (const payload of payloads) yield* itemLines(payload, timestamp, message.role === "user");
     if (message.role === "assistant" && message.usage) yield this.#tokens(message.usage, timestamp);
   }
 
@@ -123,17 +121,12 @@ class RolloutLines implements NativeFile {
   /** Items of the API for one item of the path. */
   #items(item: PathItem): Fields[] {
     const { entry, message } = item;
-    const { issues } = this.#session;
     if (message?.role === "assistant") return this.#answer(item, message);
     if (message?.role === "toolResult") return [this.#output(message)];
     if (message?.role === "custom") return [this.#context(item, message)];
     if (message?.role === "user") return [saidItem("user", message.content)];
-    if (message?.role === "bashExecution") {
-      issues.add("changed", "bashExecution", entry.id, PATH_DIFFERENCES.shellCommand);
-      return [saidItem("user", bashExecutionText(message))];
-    }
     if (message?.role !== "branchSummary") return [];
-    issues.add("changed", "branchSummary", entry.id, DIFFERENCES.branchSummary);
+    this.#session.issues.add("changed", "branchSummary", entry.id, DIFFERENCES.branchSummary);
     return [saidItem("user", branchSummaryText(message.summary))];
   }
 

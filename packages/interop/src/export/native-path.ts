@@ -1,6 +1,7 @@
 import {
   type AssistantBlock,
   type AssistantMessage,
+  bashExecutionText,
   type CompactionEntry,
   type ContentBlock,
   type ContextMessage,
@@ -164,7 +165,7 @@ function dropped({ entry }: PathItem, { issues }: Path, field: string, reason: s
   issues.add("dropped", field, entry.id, reason);
 }
 
-/** Returns an item, unless it is a result, in a form that is valid for the other agent; adds an issue for each difference. */
+/** Makes an item valid for the other agent, or leaves it out; adds an issue for each difference. Results have `resultOf`. */
 function validItem(item: PathItem, path: Path): PathItem | undefined {
   const { entry, position, message } = item;
   const { rules, issues } = path;
@@ -184,6 +185,11 @@ function validItem(item: PathItem, path: Path): PathItem | undefined {
     return dropped(item, path, "system", "A system prompt is left out; the other agent has its own.");
   if (message.role === "bashExecution" && message.excludeFromContext)
     return dropped(item, path, "bashExecution", "A command that no model reads is left out.");
+  if (message.role === "bashExecution") {
+    issues.add("changed", "bashExecution", entry.id, PATH_DIFFERENCES.shellCommand);
+    const { timestamp } = message;
+    return { ...item, message: { role: "user", content: bashExecutionText(message), timestamp } };
+  }
   if (isFailedAnswer(message))
     return dropped(item, path, "failed", "An answer that failed or was aborted is left out.");
   if (message.role === "assistant") {
@@ -192,13 +198,11 @@ function validItem(item: PathItem, path: Path): PathItem | undefined {
       ? { ...item, message: { ...message, content } }
       : dropped(item, path, "empty", "An answer without content that the file can hold is left out.");
   }
-  return NEVER_BLANK.has(message.role) && contentBlocks(message).every(isBlankText)
+  // Providers refuse blank texts.
+  return contentBlocks(message).every(isBlankText)
     ? dropped(item, path, "empty", "An empty message is left out.")
     : { ...item, message: withSoundContent(item, message, path) };
 }
-
-/** Roles of messages that are left out when all their text is blank, which providers refuse. */
-const NEVER_BLANK: ReadonlySet<string> = new Set(["user", "custom", "branchSummary"]);
 
 /**
  * Blocks of an answer. Texts come before calls, blank ones are left out, and reasoning is included if the agent accepts
