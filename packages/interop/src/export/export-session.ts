@@ -17,7 +17,7 @@ import { aiSdkFormat } from "../formats/ai-sdk.ts";
 import { anthropicNative } from "../formats/anthropic.ts";
 import { writeRequest } from "../formats/conversation.ts";
 import { openaiChatNative, openaiResponsesNative } from "../formats/openai.ts";
-import { exportMarkdown, omittedFromPath, phrasesOf } from "./markdown.ts";
+import { exportMarkdown, omittedFromPath, omittedPhrase } from "./markdown.ts";
 import { type ExportableSession, ExportSource, rowsAlong } from "./source.ts";
 
 /**
@@ -80,10 +80,9 @@ export function omittedEntries(
   { format, at, all = false }: Pick<ExportOptions, "format" | "at" | "all">,
 ): string[] {
   const source = new ExportSource(session, at, undefined);
-  if (format === "markdown") return all ? [] : phrasesOf(omittedFromPath(source));
+  if (format === "markdown") return all ? [] : omittedFromPath(source);
   const isWhole = at === undefined || !(format === "json" || format === "jsonl");
-  const branches = isWhole ? 0 : source.tree.length - rowsAlong(source).length;
-  return phrasesOf({ branches, bookkeeping: 0 });
+  return omittedPhrase(isWhole ? 0 : source.tree.length - rowsAlong(source).length, "of other branches");
 }
 
 /**

@@ -45,63 +45,46 @@ export function* exportMarkdown(source: ExportSource, all: boolean): Generator<s
   const title = name === undefined ? undefined : source.text(name);
   yield frontMatter(source, title);
   yield `\n# ${title === undefined ? "Session" : headingText(title)}\n`;
-  const leftOut = all ? [] : phrasesOf(omittedFromPath(source));
+  const leftOut = all ? [] : omittedFromPath(source);
   if (leftOut.length > 0) yield `\n*This is one path of the session, without ${leftOut.join(" and ")}.*\n`;
+  const sections = all ? branchSections(tree, endRow) : [{ rows: source.pathRows(), after: -1 }];
   let entries = 0;
-  const tell = function* (rows: readonly number[]): Generator<string> {
+  let number = 0;
+  for (const { rows, after } of sections) {
+    number++;
+    const place = after < 0 ? "from the beginning" : `after ${inline(tree.idAt(after))}`;
+    if (number > 1) yield `\n# Branch ${number}, ${place}\n`;
     for (const row of rows) {
       const told = section(source, row, labels, all);
       if (told === "") continue;
       entries++;
       yield told;
     }
-  };
-  if (!all) {
-    yield* tell(source.pathRows());
-    return entries;
-  }
-  let number = 0;
-  for (const { rows, after } of branchSections(tree, endRow)) {
-    number++;
-    if (number > 1) {
-      const place = after < 0 ? "from the beginning" : `after ${inline(tree.idAt(after))}`;
-      yield `\n# Branch ${number}, ${place}\n`;
-    }
-    yield* tell(rows);
   }
   return entries;
 }
 
-/** Numbers of entries that a document of one path does not have, and a document of all branches has. */
-export interface OmittedEntries {
-  /** Entries of other branches. */
-  branches: number;
-  /** Entries of the path that are bookkeeping of agents, without those that have a label: these are shown. */
-  bookkeeping: number;
-}
-
-/** Counts the entries that the document of one path leaves out. */
-export function omittedFromPath({ tree, endRow }: ExportSource): OmittedEntries {
+/**
+ * Names the entries that the document of one path does not have, and the document of all branches has. Bookkeeping of
+ * agents that has a label is shown.
+ */
+export function omittedFromPath({ tree, endRow }: ExportSource): string[] {
   const labels = labelsInForce(tree);
   const isOnPath = pathMarks(tree, endRow);
-  const omitted = { branches: 0, bookkeeping: 0 };
+  let branches = 0;
+  let bookkeeping = 0;
   for (let row = 0; row < tree.length; row++) {
     const kind = tree.kindAt(row);
     if (!isShown(kind) && (kind.type !== "" || tree.entryAt(row).type !== DAMAGED)) continue;
-    if (isOnPath[row] !== 1) omitted.branches++;
-    else if (isBookkeepingAt(tree, row) && !labels.has(tree.idAt(row))) omitted.bookkeeping++;
+    if (isOnPath[row] !== 1) branches++;
+    else if (isBookkeepingAt(tree, row) && !labels.has(tree.idAt(row))) bookkeeping++;
   }
-  return omitted;
+  return [...omittedPhrase(branches, "of other branches"), ...omittedPhrase(bookkeeping, "of bookkeeping")];
 }
 
 /** Names omitted entries for people: `12 entries of other branches`, `3 entries of bookkeeping`; empty when there are none. */
-export function phrasesOf({ branches, bookkeeping }: OmittedEntries): string[] {
-  const count = (entries: number) => formatMany(entries, "entry", "entries");
-  return [
-    ...(branches > 0 ? [`${count(branches)} of other branches`] : []),
-    ...(bookkeeping > 0 ? [`${count(bookkeeping)} of bookkeeping`] : []),
-  ];
-}
+export const omittedPhrase = (entries: number, kind: string): string[] =>
+  entries > 0 ? [`${formatMany(entries, "entry", "entries")} ${kind}`] : [];
 
 /** Returns YAML front matter; JSON strings are YAML strings, and control characters are escaped. */
 function frontMatter(source: ExportSource, title: string | undefined): string {
@@ -129,12 +112,12 @@ function section(
 ): string {
   const entry = source.entryAt(row);
   if (!all && !labels.has(entry.id) && isBookkeeping(entry)) return "";
-  const told = renderEntry(source.tree.kindAt(row), entry);
-  if (!told) return "";
+  const [heading, ...paragraphs] = renderEntry(source.tree.kindAt(row), entry);
+  if (heading === undefined) return "";
   const label = labels.get(entry.id);
   const named = label === undefined ? "" : ` — ${headingText(source.text(label.label))}`;
   const meta = [inline(entry.id), ...(entry.timestamp === "" ? [] : [inline(entry.timestamp)])].join(" · ");
-  return `\n## ${told.heading}${named}\n\n${[meta, ...told.paragraphs.filter((text) => text !== "")].join("\n\n")}\n`;
+  return `\n## ${heading}${named}\n\n${[meta, ...paragraphs.filter((text) => text !== "")].join("\n\n")}\n`;
 }
 
 /** A run of entries along one branch, and the entry of another section that the run follows. */
@@ -165,16 +148,11 @@ function* branchSections(tree: Tree, endRow: number): Generator<BranchSection> {
   }
 }
 
-/** Section of an entry: a heading (without its mark) and paragraphs. */
-interface MarkdownEntry {
-  heading: string;
-  paragraphs: string[];
-}
+/** Section of an entry: a heading (without its mark), then paragraphs, of which empty ones are left out. */
+type MarkdownEntry = string[];
 
 const ROLES: Record<string, string> = {
   user: "User",
-  assistant: "Assistant",
-  toolResult: "Result",
   bashExecution: "Shell",
   system: "System",
   custom: "Note",
@@ -183,72 +161,64 @@ const ROLES: Record<string, string> = {
 /** Sections of the format's kinds. Entries of another kind have one of their messages, or of their line in a list. */
 const RENDERERS: { readonly [E in Exclude<Entry, OwnEntry> as E["type"]]?: (entry: E) => MarkdownEntry } = {
   message({ message: spoken }) {
-    const role = Object.hasOwn(ROLES, spoken.role) ? ROLES[spoken.role]! : inline(spoken.role);
     const paragraphs = messageParagraphs(spoken);
     if (spoken.role === "assistant") {
       const model = `${fieldText(spoken.provider) || "?"}/${fieldText(spoken.model) || "?"}`;
-      return { heading: `${role} (${inline(model)})`, paragraphs };
+      return [`Assistant (${inline(model)})`, ...paragraphs];
     }
-    if (spoken.role !== "toolResult") return { heading: role, paragraphs };
-    const outcome = spoken.isError === true ? "Failed result" : role;
-    return { heading: `${outcome} of ${inline(spoken.toolName)}`, paragraphs };
+    if (spoken.role === "toolResult")
+      return [
+        `${spoken.isError === true ? "Failed result" : "Result"} of ${inline(spoken.toolName)}`,
+        ...paragraphs,
+      ];
+    return [Object.hasOwn(ROLES, spoken.role) ? ROLES[spoken.role]! : inline(spoken.role), ...paragraphs];
   },
-  custom_message: (entry) => ({
-    heading: `Note (${inline(entry.customType)})`,
-    paragraphs: customMessage.toMessages!(entry).flatMap(messageParagraphs),
-  }),
-  custom: ({ customType, data }) => ({
-    heading: `State (${inline(customType)})`,
-    paragraphs: data === undefined ? [] : [jsonFence(data)],
-  }),
-  compaction: ({ id, summary, firstKeptEntryId, tokensBefore }) => ({
-    heading: "Compaction",
-    paragraphs: [
-      firstKeptEntryId === id
-        ? `Everything before is replaced by this summary (${inline(tokensBefore)} tokens).`
-        : `Everything before ${inline(firstKeptEntryId)} is replaced by this summary (the context had ${inline(tokensBefore)} tokens).`,
-      said(summary),
-    ],
-  }),
-  branch_summary: ({ summary, fromId }) => ({
-    heading: "Summary of another branch",
-    paragraphs: [`The branch was left at ${inline(fromId)}.`, said(summary)],
-  }),
-  context_edit: ({ targetId, replacement }) => ({
-    heading: "Edit",
-    paragraphs:
-      replacement === null
-        ? [`From here on ${inline(targetId)} is left out of the context.`]
-        : [
-            `From here on the content of ${inline(targetId)} is:`,
-            ...messageParagraphs({ role: "user", content: replacement.content, timestamp: 0 }),
-          ],
-  }),
-  model_change: ({ provider, modelId }) => ({
-    heading: `Model: ${inline(`${provider}/${modelId}`)}`,
-    paragraphs: [],
-  }),
-  thinking_level_change: ({ thinkingLevel }) => ({
-    heading: `Thinking: ${inline(thinkingLevel)}`,
-    paragraphs: [],
-  }),
+  custom_message: (entry) => [
+    `Note (${inline(entry.customType)})`,
+    ...customMessage.toMessages!(entry).flatMap(messageParagraphs),
+  ],
+  custom: ({ customType, data }) => [
+    `State (${inline(customType)})`,
+    data === undefined ? "" : jsonFence(data),
+  ],
+  compaction: ({ id, summary, firstKeptEntryId, tokensBefore }) => [
+    "Compaction",
+    firstKeptEntryId === id
+      ? `Everything before is replaced by this summary (${inline(tokensBefore)} tokens).`
+      : `Everything before ${inline(firstKeptEntryId)} is replaced by this summary (the context had ${inline(tokensBefore)} tokens).`,
+    said(summary),
+  ],
+  branch_summary: ({ summary, fromId }) => [
+    "Summary of another branch",
+    `The branch was left at ${inline(fromId)}.`,
+    said(summary),
+  ],
+  context_edit: ({ targetId, replacement }) =>
+    replacement === null
+      ? ["Edit", `From here on ${inline(targetId)} is left out of the context.`]
+      : [
+          "Edit",
+          `From here on the content of ${inline(targetId)} is:`,
+          ...messageParagraphs({ role: "user", content: replacement.content, timestamp: 0 }),
+        ],
+  model_change: ({ provider, modelId }) => [`Model: ${inline(`${provider}/${modelId}`)}`],
+  thinking_level_change: ({ thinkingLevel }) => [`Thinking: ${inline(thinkingLevel)}`],
 };
 
 /** Returns whether the entries of a kind have a section: they are in the conversation, and are more than data. */
 const isShown = ({ movesLeaf, toMessages, draw }: EntryKind): boolean =>
   movesLeaf && (toMessages ?? draw) !== undefined;
 
-/** Returns the section of an entry; undefined for one that is not shown. */
-function renderEntry(kind: EntryKind, entry: Entry): MarkdownEntry | undefined {
+/** Returns the section of an entry; an empty list for one that is not shown. */
+function renderEntry(kind: EntryKind, entry: Entry): MarkdownEntry {
   const type = inline(entry.type);
-  if (entry.type === DAMAGED) return { heading: "An entry that can no longer be read", paragraphs: [] };
-  if (!isShown(kind)) return undefined;
-  if (kind.problem?.(entry)) return { heading: `An invalid entry of type ${type}`, paragraphs: [] };
+  if (entry.type === DAMAGED) return ["An entry that can no longer be read"];
+  if (!isShown(kind)) return [];
+  if (kind.problem?.(entry)) return [`An invalid entry of type ${type}`];
   if (Object.hasOwn(RENDERERS, kind.type)) return RENDERERS[kind.type as "message"]!(entry as MessageEntry);
   const messages = kind.toMessages?.(entry) ?? [];
-  const paragraphs =
-    messages.length > 0 ? messages.flatMap(messageParagraphs) : [said(kind.draw?.(entry) ?? "")];
-  return { heading: `Entry (${type})`, paragraphs };
+  if (messages.length > 0) return [`Entry (${type})`, ...messages.flatMap(messageParagraphs)];
+  return [`Entry (${type})`, said(kind.draw?.(entry) ?? "")];
 }
 
 /**
@@ -273,7 +243,7 @@ function messageParagraphs(message: ContextMessage): string[] {
         ),
       ];
     case "assistant":
-      return [...contentBlocks(message).map(blockParagraph), ...failure(message)];
+      return [...contentBlocks(message).map(blockParagraph), failure(message)];
     default:
       return contentBlocks(message).map(blockParagraph);
   }
@@ -308,10 +278,10 @@ function blockParagraph(block: ContentBlock): string {
   }
 }
 
-function failure({ stopReason, errorMessage }: ContextMessage & { role: "assistant" }): string[] {
-  if (stopReason !== "error" && stopReason !== "aborted") return [];
+function failure({ stopReason, errorMessage }: ContextMessage & { role: "assistant" }): string {
+  if (stopReason !== "error" && stopReason !== "aborted") return "";
   const reason = typeof errorMessage === "string" && errorMessage !== "" ? `\n\n${fenced(errorMessage)}` : "";
-  return [`**${stopReason === "error" ? "Failed" : "Aborted"}**: not part of the context.${reason}`];
+  return `**${stopReason === "error" ? "Failed" : "Aborted"}**: not part of the context.${reason}`;
 }
 
 /**
