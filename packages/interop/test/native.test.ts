@@ -686,6 +686,20 @@ describe("a path", () => {
     }
   });
 
+  test("keeps an entry that an edit gave back before a compaction, whatever later edits do", async () => {
+    const session = await sessionOf(
+      growEntries('u1 > a1 > e1(u1) > e2(u1 "Back.") > k3(u1) > a4 > k5(a4) > e6(u1 "Later.")'),
+    );
+    const { lines } = written(session, "claude-code");
+    const kept = lines.flatMap(({ compactMetadata }) =>
+      compactMetadata ? [(compactMetadata as { preservedMessages?: Line }).preservedMessages] : [],
+    );
+    expect(kept).toMatchObject([
+      { uuids: [lines[0]!["uuid"], lines[1]!["uuid"]] },
+      { uuids: [expect.any(String)] },
+    ]);
+  });
+
   test("contains no text of a message that changes lines or roles", async () => {
     const crafted = [
       {
