@@ -1,4 +1,4 @@
-// Provider value for any model of the AI SDK.
+// Separate from ui-turn.ts: the provider value for any model of the AI SDK, also without a page.
 import { fromAiSdk, toAiSdk, toolOf } from "@espalier/interop";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { type AssistantMessage, isRecord, type ToolDefinition } from "@espalier/session-tree";

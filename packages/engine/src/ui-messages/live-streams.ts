@@ -20,12 +20,14 @@ export function liveStreams(): LiveStreams {
   const streams = new Map<string, Link>();
   return {
     keep(id, stream) {
+      const reader = stream.pipeThrough(new TextEncoderStream()).getReader();
       // The first link holds all others, for readers that join later.
-      const first = linkTo(piecesOf(stream));
+      const first = linkTo(reader);
       streams.set(id, first);
-      void endOf(first).then(() => {
+      const end = () => {
         if (streams.get(id) === first) streams.delete(id);
-      });
+      };
+      reader.closed.then(end, end);
     },
     resume(id) {
       let next = streams.get(id);
@@ -42,22 +44,10 @@ export function liveStreams(): LiveStreams {
   };
 }
 
-async function* piecesOf(stream: ReadableStream<string>): AsyncGenerator<Uint8Array, undefined> {
-  const encoder = new TextEncoder();
-  for await (const piece of stream as unknown as AsyncIterable<string>) yield encoder.encode(piece);
-}
-
 /** Reads a stream to its end, whether or not anyone reads the links. */
-async function linkTo(pieces: AsyncGenerator<Uint8Array, undefined>): Link {
-  const { value } = await pieces.next();
-  return value && { piece: value, next: linkTo(pieces) };
-}
-
-/** Waits for the end of a stream. Does not reject: readers of the stream receive its error. */
-async function endOf(first: Link): Promise<void> {
-  try {
-    for (let link = await first; link; ) link = await link.next;
-  } catch {
-    // Readers receive the error.
-  }
+function linkTo(reader: ReadableStreamDefaultReader<Uint8Array>): Link {
+  const link = reader.read().then(({ value }) => value && { piece: value, next: linkTo(reader) });
+  // Readers of the stream receive its error.
+  link.catch(() => undefined);
+  return link;
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { type AiSdkReasoning, fromAiSdk, nativeFor, reasoningParts } from "@espalier/interop";
+import { nativeFor, reasoningParts } from "@espalier/interop";
 import {
   type ContentBlock,
   contentBlocks,
@@ -11,14 +11,13 @@ import {
   isOnPath,
   isRecord,
   message,
+  messagesOf,
   messageText,
   parsedJson,
-  type StoredMessage,
   type ToolResultMessage,
   tipRows,
 } from "@espalier/session-tree";
-import type { ToolSet, UIMessage } from "ai";
-import { loadAiSdk } from "../providers/ai-sdk.ts";
+import type { UIMessage } from "ai";
 import type { Session } from "../session/session.ts";
 
 /**
@@ -32,11 +31,8 @@ import type { Session } from "../session/session.ts";
 export async function uiMessages<Message extends UIMessage = UIMessage>(
   session: Session,
 ): Promise<Message[]> {
-  const { said } = await conversationOf(session);
-  return said.map(({ message: { id, role, metadata, parts } }) => {
-    const shown = { id, role, ...(metadata === undefined ? {} : { metadata }), parts };
-    return structuredClone(shown) as unknown as Message;
-  });
+  const said = await saidOn(session);
+  return said.map(({ message: shown }) => structuredClone(shown) as unknown as Message);
 }
 
 /** A part of a UI message, of any type. */
@@ -81,11 +77,11 @@ interface PartReference {
   unset?: string[];
 }
 
-/** Reads a path as UI messages. Default: the path of the leaf. */
-export async function conversationOf(session: Session, endId?: string): Promise<Conversation> {
-  const conversation = new Conversation();
-  for (const entry of await session.withinReach(() => session.getBranch(endId))) conversation.take(entry);
-  return conversation;
+/** Reads the messages of a path. Default: the path of the leaf. */
+export async function saidOn(session: Session, endId?: string): Promise<SaidMessage[]> {
+  const said: SaidMessage[] = [];
+  for (const entry of await session.withinReach(() => session.getBranch(endId))) take(said, entry);
+  return said;
 }
 
 /** Returns the id of the newest end below an entry; the entry's own id when there is none. Throws `unknown-entry`. */
@@ -95,73 +91,57 @@ export function newestEnd({ tree }: Session, id: string): string {
   return end === undefined ? id : tree.idAt(end);
 }
 
-/** UI messages of a path, entry by entry. */
-export class Conversation {
-  readonly said: SaidMessage[];
+/** Adds the next entry of a path to its messages. */
+export function take(said: SaidMessage[], entry: Entry): void {
+  const last = said.at(-1);
+  const read = readEntry(entry, last);
+  if (!read) return;
+  if (read.first === last?.first) said.pop();
+  said.push(read);
+}
 
-  constructor(said: readonly SaidMessage[] = []) {
-    this.said = [...said];
-  }
-
-  take(entry: Entry): void {
-    if (message.is(entry)) {
-      this.#takeMessage(entry, entry.message);
-      return;
+/** Returns the message that an entry begins, or the last message with the entry; undefined when it changes none. */
+function readEntry(entry: Entry, last: SaidMessage | undefined): SaidMessage | undefined {
+  if (isCustom(entry, UI))
+    return last && { ...last, message: patched(last.message, entry.data), last: entry };
+  const [stored] = message.is(entry) || customMessage.is(entry) ? messagesOf(entry) : [];
+  const { ui } = (stored ?? {}) as { ui?: UiPatch };
+  const open = last?.message.role === "assistant" ? last : undefined;
+  const begin = (role: PlainMessage["role"], parts: Part[]): SaidMessage => {
+    const shown = parts.length > 0 || role === "assistant" ? parts : [{ type: "text", text: "" }];
+    return { message: patched({ id: entry.id, role, parts: shown }, ui), first: entry, last: entry };
+  };
+  const goOn = (given: SaidMessage, parts: Part[]): SaidMessage => ({
+    ...given,
+    message: patched({ ...given.message, parts }, ui),
+    last: entry,
+  });
+  switch (stored?.role) {
+    case "user": {
+      const blocks = contentBlocks(stored);
+      const responses = blocks.map(nativeOf).filter(({ type }) => type === "tool-approval-response");
+      return open && responses.length > 0 && responses.length === blocks.length
+        ? goOn(open, responses.reduce(withApproval, open.message.parts))
+        : begin("user", blocks.map(partOf));
     }
-    const last = this.said.at(-1);
-    if (isCustom(entry, UI) && last) this.#change(entry, patched(last.message, entry.data));
-    else if (customMessage.is(entry) && entry.display)
-      this.#begin(entry, "user", userParts(contentBlocks(entry)));
-  }
-
-  #takeMessage(entry: Entry, stored: StoredMessage): void {
-    const { ui } = stored as { ui?: UiPatch };
-    const last = this.said.at(-1);
-    const open = last?.message.role === "assistant" ? last.message : undefined;
-    switch (stored.role) {
-      case "user": {
-        const blocks = contentBlocks(stored);
-        const approvals = blocks.map(nativeOf).filter(({ type }) => type === "tool-approval-response");
-        if (open && approvals.length > 0 && approvals.length === blocks.length)
-          this.#change(entry, { ...open, parts: approvals.reduce(withApproval, open.parts) }, ui);
-        else this.#begin(entry, "user", userParts(blocks), ui);
-        break;
-      }
-      case "assistant": {
-        const isNext = open !== undefined && (ui?.id ?? open.id) === open.id;
-        const kept = isNext ? open.parts.slice(0, last?.beforeFailure) : [];
-        const parts = [...kept, ...answerParts(contentBlocks(stored))];
-        if (isNext) this.#change(entry, { ...open, parts }, ui);
-        else this.#begin(entry, "assistant", parts, ui);
-        this.said.at(-1)!.beforeFailure = isFailedAnswer(stored) ? kept.length : undefined;
-        break;
-      }
-      case "toolResult":
-        if (open) this.#change(entry, { ...open, parts: withResult(open.parts, stored) }, ui);
-        break;
-      case "system":
-        // The session's own system prompt is no message of the conversation.
-        if (ui) this.#begin(entry, "system", [{ type: "text", text: contentText(stored) }], ui);
-        break;
-      case "bashExecution":
-        this.#begin(entry, "user", [{ type: "text", text: `$ ${messageText(stored)}` }], ui);
-        break;
-      case "custom":
-        if (stored.display) this.#begin(entry, "user", userParts(contentBlocks(stored)), ui);
-        break;
+    case "assistant": {
+      const isNext = open && (ui?.id ?? open.message.id) === open.message.id;
+      const kept = isNext ? open.message.parts.slice(0, open.beforeFailure) : [];
+      const parts = [...kept, ...answerParts(contentBlocks(stored))];
+      const beforeFailure = isFailedAnswer(stored) ? kept.length : undefined;
+      return { ...(isNext ? goOn(open, parts) : begin("assistant", parts)), beforeFailure };
     }
+    case "toolResult":
+      return open && goOn(open, withResult(open.message.parts, stored));
+    case "system":
+      // The session's own system prompt is no message of the conversation.
+      return ui && begin("system", [{ type: "text", text: contentText(stored) }]);
+    case "bashExecution":
+      return begin("user", [{ type: "text", text: `$ ${messageText(stored)}` }]);
+    case "custom":
+      return stored.display ? begin("user", contentBlocks(stored).map(partOf)) : undefined;
   }
-
-  #begin(first: Entry, role: PlainMessage["role"], parts: Part[], ui?: UiPatch): void {
-    const isEmpty = parts.length === 0 && role !== "assistant";
-    const said = { id: first.id, role, parts: isEmpty ? [{ type: "text", text: "" }] : parts };
-    this.said.push({ message: patched(said, ui), first, last: first });
-  }
-
-  #change(last: Entry, changed: PlainMessage, ui?: UiPatch): void {
-    const { first, beforeFailure } = this.said.at(-1)!;
-    this.said[this.said.length - 1] = { message: patched(changed, ui), first, last, beforeFailure };
-  }
+  return undefined;
 }
 
 function patched(said: PlainMessage, patch: unknown): PlainMessage {
@@ -198,9 +178,9 @@ export function patchBetween(said: PlainMessage, wanted: PlainMessage): UiPatch 
 function references(said: readonly Part[], wanted: readonly Part[]): (PartReference | Part)[] {
   const places = new Map<string, number[]>();
   for (const [at, part] of said.entries()) {
-    const known = places.get(keyOf(part));
-    if (known) known.push(at);
-    else places.set(keyOf(part), [at]);
+    const known = places.get(keyOf(part)) ?? [];
+    places.set(keyOf(part), known);
+    known.push(at);
   }
   return wanted.map((part) => {
     const at = places.get(keyOf(part))?.shift();
@@ -230,6 +210,9 @@ export function keyOf(part: Part): string {
 /** Returns whether a part is a call, of a typed or a dynamic tool. */
 export const isTool = ({ type }: Part): boolean => type === "dynamic-tool" || type.startsWith("tool-");
 
+/** Returns the approval of a call; an empty object when it has none. */
+export const approvalOf = ({ approval }: Part): Fields => (isRecord(approval) ? approval : {});
+
 /** Returns whether entries have this part, so that it is not only in the page. */
 export const isSaid = (part: Part): boolean =>
   part.type === "text" ||
@@ -243,38 +226,29 @@ export const isFinal = ({ state, preliminary }: Part): boolean =>
   state === "output-error" ||
   state === "output-denied";
 
-function userParts(blocks: readonly ContentBlock[]): Part[] {
-  return blocks.flatMap((block): Part[] => {
-    if (block.type === "text") return [{ type: "text", text: block.text, ...metadataOf(block) }];
-    return fileParts(block);
-  });
-}
+type Fields = Record<string, unknown>;
 
 function answerParts(blocks: readonly ContentBlock[]): Part[] {
   let parts: Part[] = [];
   for (const block of blocks) {
     const native = nativeOf(block);
     if (block.type === "text") {
-      if (block.text !== "")
-        parts.push({ type: "text", text: block.text, ...metadataOf(block), state: "done" });
-    } else if (block.type === "thinking") parts.push(...reasoningParts(block).map(reasoningPart));
-    else if (block.type === "toolCall") {
-      const { id, name, arguments: input } = block;
-      parts.push(callPart({ toolCallId: id, toolName: name, input, ...native }));
-    } else if (native["type"] === "tool-call") parts.push(callPart(native));
+      if (block.text !== "") parts.push({ ...partOf(block), state: "done" });
+    } else if (block.type === "thinking")
+      for (const { text, ...rest } of reasoningParts(block))
+        parts.push({ type: "reasoning", text, ...metadataOf(rest), state: "done" });
+    else if (block.type === "toolCall" || native["type"] === "tool-call") parts.push(callPart(block));
     else if (native["type"] === "tool-result") parts = withOutput(parts, native);
     else if (native["type"] === "tool-approval-request") parts = withApproval(parts, native);
-    else parts.push(...fileParts(block));
+    else parts.push(partOf(block));
   }
   return parts.length > 0 ? [{ type: "step-start" }, ...parts] : [];
 }
 
-function reasoningPart({ text, providerOptions }: AiSdkReasoning): Part {
-  const metadata = providerOptions ? { providerMetadata: providerOptions } : {};
-  return { type: "reasoning", text, ...metadata, state: "done" };
-}
-
-function callPart({ toolCallId, toolName, input, providerOptions, providerExecuted }: Fields): Part {
+function callPart(block: ContentBlock): Part {
+  const { id, name, arguments: given } = block as unknown as Fields;
+  const native = nativeOf(block);
+  const { toolCallId = id, toolName = name, input = given, providerOptions, providerExecuted } = native;
   return {
     type: `tool-${String(toolName)}`,
     toolCallId,
@@ -285,56 +259,45 @@ function callPart({ toolCallId, toolName, input, providerOptions, providerExecut
   };
 }
 
-type Fields = Record<string, unknown>;
-
-/** Returns the parts of an image or another file; a short text for a block that only another provider can read. */
-function fileParts(block: ContentBlock): Part[] {
-  const { type, data, mimeType, url } = block as unknown as Fields;
+/** Returns a text, an image or another file; a short text for a block that only another provider can read. */
+function partOf(block: ContentBlock): Part {
+  const { type, text, data, mimeType, url } = block as unknown as Fields;
   const native = nativeOf(block);
-  const { mediaType, filename } = native;
-  const file = (fileUrl: string, fileType: unknown): Part[] => [
-    {
-      type: "file",
-      mediaType: typeof fileType === "string" && fileType !== "" ? fileType : "image/*",
-      ...(typeof filename === "string" ? { filename } : {}),
-      url: fileUrl,
-      ...metadataOf(block),
-    },
-  ];
+  const { mediaType, filename, data: given } = native;
+  const metadata = metadataOf(native);
+  const file = (fileUrl: string, fileType: unknown): Part => ({
+    type: "file",
+    mediaType: typeof fileType === "string" && fileType !== "" ? fileType : "image/*",
+    ...(typeof filename === "string" ? { filename } : {}),
+    url: fileUrl,
+    ...metadata,
+  });
+  if (type === "text") return { type, text, ...metadata };
   if (type === "image") return file(`data:${String(mimeType)};base64,${String(data)}`, mimeType);
   if (type === "imageUrl") return file(String(url), mediaType);
-  if (type === "ai-sdk.file" && typeof native["data"] === "string") {
-    const given = native["data"];
+  if (type === "ai-sdk.file" && typeof given === "string")
     return file(/^[a-z]+:/i.test(given) ? given : `data:${String(mediaType)};base64,${given}`, mediaType);
-  }
-  return [{ type: "text", text: `[Content of type ${String(type)}]` }];
+  return { type: "text", text: `[Content of type ${String(type)}]` };
 }
 
-function metadataOf(block: ContentBlock): Fields {
-  const options = nativeOf(block)["providerOptions"];
-  return options === undefined ? {} : { providerMetadata: options };
-}
+const metadataOf = ({ providerOptions }: Fields): Fields =>
+  providerOptions === undefined ? {} : { providerMetadata: providerOptions };
 
-/** Returns the fields of a block that only the AI SDK has: the whole part, if only the SDK has such a part. */
-const nativeOf = (block: ContentBlock): Fields => nativeFor(block, "ai-sdk")?.value ?? {};
+/** Returns the fields of a block or message that only the AI SDK has: the whole part, if only the SDK has such a part. */
+const nativeOf = (block: ContentBlock | ToolResultMessage): Fields => nativeFor(block, "ai-sdk")?.value ?? {};
+
+/** Fields of an approval. Its request has the last two, and its response the others. */
+const APPROVAL = new Set(["approved", "reason", "signature", "inputSchemaInput"]);
 
 function withApproval(parts: readonly Part[], given: Fields): Part[] {
-  const { approvalId, toolCallId, approved, reason, signature } = given;
-  const isRequest = given["type"] === "tool-approval-request";
+  const { type, toolCallId, approvalId: id, approved } = given;
+  const isRequest = type === "tool-approval-request";
+  const fields = Object.fromEntries(Object.entries(given).filter(([name]) => APPROVAL.has(name)));
   return parts.map((part) => {
-    const approval = isRecord(part["approval"]) ? part["approval"] : {};
-    if (!isTool(part) || (isRequest ? part["toolCallId"] !== toolCallId : approval["id"] !== approvalId))
-      return part;
-    const fields = isRequest
-      ? {
-          ...(signature === undefined ? {} : { signature }),
-          ...(Object.hasOwn(given, "inputSchemaInput")
-            ? { inputSchemaInput: given["inputSchemaInput"] }
-            : {}),
-        }
-      : { approved, ...(reason === undefined ? {} : { reason }) };
+    const approval = approvalOf(part);
+    if (!isTool(part) || (isRequest ? part["toolCallId"] !== toolCallId : approval["id"] !== id)) return part;
     const state = isRequest ? "approval-requested" : stateAfter(part, approved);
-    return { ...part, state, approval: { ...approval, id: approvalId, ...fields } };
+    return { ...part, state, approval: { ...approval, id, ...fields } };
   });
 }
 
@@ -349,20 +312,16 @@ function stateAfter({ state }: Part, approved: unknown): unknown {
 
 /** Returns the parts with a call's result added to the newest call with its id. */
 function withResult(parts: readonly Part[], result: ToolResultMessage): Part[] {
-  const native = nativeFor(result, "ai-sdk")?.value ?? {};
-  const blocks = contentBlocks(result);
-  const isText = blocks.every(({ type }) => type === "text");
+  const native = nativeOf(result);
   const type = typeof native["type"] === "string" ? native["type"] : result.isError ? "error-text" : "text";
-  const value = isText
-    ? outputValue(contentText(result), type)
-    : { type: "content", value: blocks.map(outputPart) };
-  return withOutput(parts, { toolCallId: result.toolCallId, output: { type, value } });
-}
-
-function outputValue(text: string, type: string): unknown {
+  const blocks = contentBlocks(result);
+  const text = contentText(result);
   // A result that was shortened is no longer JSON: it stays text.
   const json = type === "json" ? parsedJson(text) : undefined;
-  return json === undefined ? text : json;
+  const whole = json === undefined ? text : json;
+  const isText = blocks.every((block) => block.type === "text");
+  const value = isText ? whole : { type: "content", value: blocks.map(outputPart) };
+  return withOutput(parts, { toolCallId: result.toolCallId, output: { type, value } });
 }
 
 /** Returns a part of a result; a short text for a block that only another provider can read. */
@@ -380,37 +339,12 @@ function withOutput(parts: readonly Part[], { toolCallId, output }: Fields): Par
   const part = parts[at];
   if (!part || !isRecord(output)) return [...parts];
   const { type, value } = output;
-  const approval = isRecord(part["approval"]) ? part["approval"] : {};
   const isError = type === "execution-denied" || String(type).startsWith("error");
   const changed =
-    isError && approval["approved"] === false
+    isError && approvalOf(part)["approved"] === false
       ? { state: "output-denied" }
       : isError
         ? { state: "output-error", errorText: typeof value === "string" ? value : JSON.stringify(value) }
         : { state: "output-available", output: type === "content" ? { type, value } : value };
   return parts.with(at, { ...part, ...changed });
-}
-
-/** Converts parts of one UI message to messages of the session, by the SDK's own conversion. */
-export async function storedParts(
-  parts: readonly Part[],
-  role: "user" | "assistant",
-  { model, tools }: { model: { provider: string; modelId: string }; tools?: ToolSet | undefined },
-): Promise<StoredMessage[]> {
-  const { convertToModelMessages } = await loadAiSdk();
-  const given = [{ role, parts: parts.map(withoutPreliminary) }] as unknown as UIMessage[];
-  const messages = await convertToModelMessages(given, tools ? { tools } : {});
-  const stored = fromAiSdk(messages, { model, timestamp: Date.now() }).messages;
-  const last = stored.at(-1);
-  const isCut = parts.findLast(isSaid)?.["state"] === "streaming";
-  return last?.role === "assistant" && isCut
-    ? [...stored.slice(0, -1), { ...last, stopReason: "aborted" }]
-    : stored;
-}
-
-/** Returns a call without its preliminary output, and any other part unchanged. */
-function withoutPreliminary(part: Part): Part {
-  if (isFinal(part) || part["preliminary"] !== true) return part;
-  const { output: _output, preliminary: _preliminary, ...call } = part;
-  return { ...call, state: "input-available" } as Part;
 }

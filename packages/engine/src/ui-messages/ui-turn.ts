@@ -3,6 +3,7 @@ import { fromAiSdk, plainJson } from "@espalier/interop";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type AssistantMessage,
+  contentText,
   createId,
   custom,
   type Entry,
@@ -11,7 +12,7 @@ import {
   message,
   type NewEntry,
   Redactor,
-  redactEntry,
+  redactMessage,
   redactText,
   type StoredMessage,
 } from "@espalier/session-tree";
@@ -23,8 +24,7 @@ import { nextRequest } from "../turn/ask.ts";
 import type { Provider } from "../turn/provider.ts";
 import { isAnswered, TurnLog } from "../turn/turn.ts";
 import {
-  Conversation,
-  conversationOf,
+  approvalOf,
   isFinal,
   isSaid,
   isTool,
@@ -34,7 +34,8 @@ import {
   type PlainMessage,
   patchBetween,
   type SaidMessage,
-  storedParts,
+  saidOn,
+  take,
   UI,
   type UiPatch,
   uiMessages,
@@ -110,7 +111,6 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
   const originalMessages = await uiMessages<Message>(session);
   const last = originalMessages.at(-1);
   const messageId = last?.role === "assistant" ? last.id : createId();
-  const model = { provider: provider.provider, modelId: provider.modelId };
   let isBegun = last?.role === "assistant";
   let recorded = 0;
   let failure: unknown;
@@ -119,17 +119,16 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
   const record = async (messages: readonly ModelMessage[], step?: Step): Promise<void> => {
     const fresh = messages.slice(recorded);
     recorded = Math.max(recorded, messages.length);
-    const stored = fromAiSdk(fresh, { model, timestamp: Date.now() }).messages;
     const drafts: NewEntry[] = [];
-    for (const one of stored) {
-      const said =
-        one.role === "assistant" && step ? { ...one, ...(await billOf(provider, step, fresh)) } : one;
-      const isFirst = one.role === "assistant" && !isBegun;
-      if (isFirst) isBegun = true;
+    for (const one of fromAiSdk(fresh, { model: provider, timestamp: Date.now() }).messages) {
+      const isAnswer = one.role === "assistant";
+      const bill = isAnswer && step ? await billOf(provider, step, fresh) : {};
+      const isFirst = isAnswer && !isBegun;
+      isBegun ||= isAnswer;
       // After the answer of a turn that ran at the same time, this one would become a part of it.
       const isMore = isFirst && session.context.messages.at(-1)?.role === "assistant";
-      const ui = isMore ? { ui: { id: messageId } } : {};
-      drafts.push({ ...message.of({ message: { ...said, ...ui } }), ...(isFirst ? { id: messageId } : {}) });
+      const said = { ...one, ...bill, ...(isMore ? { ui: { id: messageId } } : {}) } as StoredMessage;
+      drafts.push({ ...message.of({ message: said }), ...(isFirst ? { id: messageId } : {}) });
     }
     await log.append(drafts);
   };
@@ -147,7 +146,7 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
     if (failure !== undefined) return;
     const isEmpty = responseMessage.parts.every(({ type }) => type === "step-start");
     const end = [...(last && last.id !== messageId ? [last] : []), responseMessage];
-    if (!isEmpty) await saveUiMessages(session, end, { tools, model });
+    if (!isEmpty) await saveUiMessages(session, end, { tools, model: provider });
     saved.resolve();
   };
 
@@ -155,20 +154,16 @@ export async function uiTurn<Message extends UIMessage = UIMessage>(
     request: {
       ...sent,
       ...(signal ? { abortSignal: signal } : {}),
-      async prepareStep({ messages }) {
+      async prepareStep({ messages: shown }) {
         if (failure !== undefined) throw failure;
-        await record(messages.slice(sent.messages.length));
+        await record(shown.slice(sent.messages.length));
         if (isAnswered(session.context.messages)) return {};
         const { params } = recorded === 0 ? first : await nextRequest(session, provider, options);
         await log.append([sentEntry(session.leafId, provider.modelId)], "fsync");
-        return {
-          messages: params.messages,
-          ...(params.system === undefined ? {} : { system: params.system }),
-        };
+        const { messages, system } = params;
+        return { messages, ...(system === undefined ? {} : { system }) };
       },
-      async onStepFinish(step) {
-        await record(step.response.messages, step).catch(fail);
-      },
+      onStepFinish: (step) => record(step.response.messages, step).catch(fail),
       onFinish() {
         if (!hasPage) saved.resolve();
       },
@@ -240,7 +235,7 @@ export async function saveUiMessages<Message extends UIMessage>(
       "bad-input",
       "These are not UI messages: each has an id, a role (user, assistant or system) and parts; save the `messages` of the AI SDK.",
     );
-  return save<Message>(session, messages, { ...options, isFromClient: false });
+  return save<Message>(session, messages, options, false);
 }
 
 function isUiMessage(given: unknown): boolean {
@@ -273,23 +268,27 @@ export async function receiveUiMessages<Message extends UIMessage = UIMessage>(
       "The client sent something other than a list of UI messages; send the `messages` of `useChat`.",
       { cause: checked.error },
     );
-  return save<Message>(session, checked.data, { ...options, isFromClient: true });
+  return save<Message>(session, checked.data, options, true);
 }
 
+/** Options of a save, with the model of its answers. */
 interface Saving extends SaveUiOptions {
+  model: { provider: string; modelId: string };
   isFromClient: boolean;
 }
 
 async function save<Message extends UIMessage>(
   session: Session,
   messages: readonly Message[],
-  options: Saving,
+  options: SaveUiOptions,
+  isFromClient: boolean,
 ): Promise<Message[]> {
   // Before the first wait, because the caller may change or reuse its list.
   const wanted = messages.map((given) => plainMessage(session, given));
   await session.load();
   const { leafId } = session;
-  const drafts = await draftsFor(session, wanted, options);
+  const model = options.model ?? session.context.model ?? { provider: "unknown", modelId: "unknown" };
+  const drafts = await draftsFor(session, wanted, { ...options, model, isFromClient });
   const check = () => {
     if (session.leafId === leafId) return;
     throw new EspalierError(
@@ -311,165 +310,166 @@ function plainMessage({ options: { redact = redactText } }: Session, given: UIMe
   };
   const ui = JSON.parse(JSON.stringify(plainJson(given, lost))) as PlainMessage;
   if (redact === false) return ui;
-  const entry = { type: "message", message: { role: "user", content: [], ui } } as NewEntry;
-  const redacted: unknown = redactEntry(entry, new Redactor(redact));
-  return (redacted as { message: { ui: PlainMessage } }).message.ui;
+  return redactMessage({ role: "user" as const, content: [], timestamp: 0, ui }, new Redactor(redact)).ui;
 }
 
+/** Returns the entries that save a list; when only the leaf has to move, the entry that moves it. */
 async function draftsFor(
   session: Session,
   wanted: readonly PlainMessage[],
-  options: Saving,
+  saving: Saving,
 ): Promise<NewEntry[]> {
-  let { said } = await conversationOf(session);
-  let known = knownIn(said, wanted);
-  let endId = session.leafId;
+  const { leafId, tree } = session;
+  const isBelieved = ({ role }: PlainMessage) => !saving.isFromClient || role === "user";
   const [first] = wanted;
-  if (known.length === 0 && first && session.tree.has(first.id)) {
+  let place = await placeOn(session, wanted, leafId);
+  if (place.known === 0 && first && tree.has(first.id)) {
     // The page shows another path than the leaf's, because another page has moved the leaf.
-    const end = newestEnd(session, first.id);
-    const other = await conversationOf(session, end);
-    known = knownIn(other.said, wanted);
-    if (known.length > 0) [said, endId] = [other.said, end];
+    const other = await placeOn(session, wanted, newestEnd(session, first.id));
+    if (other.known > 0) place = other;
   }
-  const added = wanted.slice(known.length).filter(({ role }) => !options.isFromClient || role === "user");
-  const at = known.at(-1);
-  const last = at === undefined ? undefined : said[at];
-  if (!last) return drafting(session, said, session.leafId, options).addAll(added);
-  const given = wanted[known.length - 1]!;
-  const end = at === said.length - 1 ? endId : last.last.id;
-  const held = drafting(session, said.slice(0, at! + 1), end, options);
-  if (isDeepStrictEqual(last.message, given)) return held.addAll(added);
-  const isSameText = isDeepStrictEqual(last.message.parts, given.parts);
-  const isBelieved = !options.isFromClient || given.role === "user";
-  if (given.role !== "assistant" ? isSameText : await held.goOn(last, given)) {
-    if (isBelieved) held.patch(given);
-    return held.addAll(added);
-  }
-  if (known.length < wanted.length || !isBelieved) return held.addAll(added);
-  return drafting(session, said.slice(0, at), last.first.parentId, options).addAll([given]);
-}
-
-/** Returns the positions of the first messages of a list, as far as their ids are known, in order. */
-function knownIn(said: readonly SaidMessage[], wanted: readonly PlainMessage[]): number[] {
-  const known: number[] = [];
-  for (const { id } of wanted) {
-    const at = said.findIndex(({ message }, place) => message.id === id && place > (known.at(-1) ?? -1));
-    if (at < 0) break;
-    known.push(at);
-  }
-  return known;
-}
-
-function drafting(session: Session, said: readonly SaidMessage[], parentId: string | null, options: Saving) {
-  const { isFromClient, tools } = options;
-  const model = options.model ?? session.context.model ?? { provider: "unknown", modelId: "unknown" };
-  const converted = (parts: readonly Part[], role: "user" | "assistant" = "assistant") =>
-    storedParts(parts, role, { model, tools });
-  const conversation = new Conversation(said);
+  const { known, path } = place;
+  const last = path.at(-1);
+  const given = wanted[known - 1];
+  let parentId = place.endId;
+  let added = wanted.slice(known).filter(isBelieved);
   const drafts: NewEntry[] = [];
+  if (last && given && !isDeepStrictEqual(last.message, given)) {
+    const grown = await growth(last.message.parts, given, saving);
+    if (grown) drafts.push(...entriesOf(grown, isBelieved(given) ? given : undefined, path));
+    else if (isBelieved(given) && known === wanted.length) {
+      path.pop();
+      parentId = last.first.parentId;
+      added = [given];
+    }
+  }
   const ids = new Set<string>();
-
-  /** Adds messages, and returns the entries to append; if there are none, an entry that moves the leaf, if necessary. */
-  async function addAll(messages: readonly PlainMessage[]): Promise<NewEntry[]> {
-    for (const wanted of messages) {
-      const stored = await storedOf(wanted);
-      const isFree = FREE_ID.test(wanted.id) && !session.tree.has(wanted.id) && !ids.has(wanted.id);
-      const id = isFree ? wanted.id : createId();
-      // An answer directly after another one would become a part of that one.
-      const isMore = wanted.role === "assistant" && conversation.said.at(-1)?.message.role === wanted.role;
-      const ui = id === wanted.id && !isMore ? {} : { ui: { id: wanted.id } };
-      for (const [at, one] of stored.entries())
-        add(at > 0 ? one : { ...one, ...ui }, at > 0 ? createId() : id);
-      patch(wanted);
-    }
-    const [first, ...rest] = drafts;
-    if (first) return parentId === session.leafId ? drafts : [{ ...first, parentId }, ...rest];
-    return parentId === session.leafId ? [] : [leaf.of({ parentId, targetId: parentId })];
+  for (const one of added) {
+    const isFree = FREE_ID.test(one.id) && !tree.has(one.id) && !ids.has(one.id);
+    ids.add(one.id);
+    // An answer directly after another one would become a part of that one.
+    const isMore = one.role === "assistant" && path.at(-1)?.message.role === one.role;
+    const [head, ...rest] = await storedOf(one, saving);
+    const stored = isFree && !isMore ? head : { ...head, ui: { id: one.id } };
+    drafts.push(...entriesOf([stored as StoredMessage, ...rest], one, path, isFree ? one.id : createId()));
   }
-
-  /** Adds the parts that the path lacks. Returns false for another answer, and if a client brings nothing accepted. */
-  async function goOn(
-    { message: { parts: known } }: SaidMessage,
-    { parts: wanted }: PlainMessage,
-  ): Promise<boolean> {
-    const grown: Part[] = [];
-    let end = 0;
-    for (const part of known) {
-      if (!isSaid(part)) continue;
-      const key = keyOf(part);
-      const at = wanted.findIndex((other, place) => place >= end && keyOf(other) === key);
-      // A page may leave out reasoning and files; a different text makes it another answer.
-      if (at < 0 && (part.type === "text" || isTool(part)) && !isFromClient) return false;
-      if (at < 0) continue;
-      end = at + 1;
-      if (isTool(part)) grown.push(...progress(part, wanted[at]!));
-    }
-    const [, ...stored] = grown.length > 0 ? await converted(grown) : [];
-    if (!isFromClient) stored.push(...(await converted(wanted.slice(end))));
-    for (const one of stored) add(one, createId());
-    return stored.length > 0 || !isFromClient;
-  }
-
-  /** Returns the call of a part when the response to its approval, or its output, is new. */
-  function progress(asking: Part, wanted: Part): Part[] {
-    const { approval: answer } = wanted as { approval?: { id?: unknown; approved?: unknown } };
-    const { id } = (asking["approval"] ?? {}) as { id?: unknown };
-    const isAsking = asking["state"] === "approval-requested" && id === answer?.id;
-    const approval = isAsking && answer?.approved !== undefined ? { approval: answer } : undefined;
-    const { type, toolCallId, toolName, input } = asking;
-    const call = { type, toolCallId, toolName, input, ...approval };
-    // The server runs a call that waits for an approval.
-    const isTaken = !isFromClient || asking["state"] === "input-available";
-    if (isTaken && isFinal(wanted) && !isFinal(asking)) {
-      const { state, output, errorText } = wanted;
-      return [{ ...call, state, output, errorText }];
-    }
-    return approval ? [{ ...call, state: "approval-responded" }] : [];
-  }
-
-  async function storedOf({ role, parts }: PlainMessage): Promise<StoredMessage[]> {
-    const timestamp = Date.now();
-    const stored = role === "system" ? [] : await converted(parts, role);
-    if (stored.length > 0) return stored;
-    if (role === "user") return [{ role, content: [], timestamp }];
-    if (role === "system") {
-      const texts = parts.flatMap(({ type, text }) =>
-        type === "text" && typeof text === "string" ? [text] : [],
-      );
-      return [{ role, content: texts.join("\n"), ui: {}, timestamp } as StoredMessage];
-    }
-    const { provider, modelId } = model;
-    return [{ role, content: [], provider, model: modelId, stopReason: "stop", timestamp }];
-  }
-
-  function add(stored: StoredMessage, id: string): void {
-    const draft = { ...message.of({ message: stored }), id };
-    ids.add(id);
-    drafts.push(draft);
-    conversation.take(draft as Entry);
-  }
-
-  /** Records the data of the last message that the entries do not have. */
-  function patch(wanted: PlainMessage): void {
-    const newest = conversation.said.at(-1)!;
-    const difference = patchBetween(newest.message, wanted);
-    if (!difference) return;
-    const last = drafts.at(-1);
-    const isOwn = last !== undefined && last.id === newest.last.id && message.is(last as Entry);
-    const draft = isOwn
-      ? withUi(last, difference)
-      : { ...custom.of({ customType: UI, data: difference }), id: createId() };
-    if (isOwn) drafts.pop();
-    drafts.push(draft);
-    conversation.said[conversation.said.length - 1] = { ...newest, message: wanted, last: draft as Entry };
-  }
-  return { addAll, goOn, patch };
+  if (parentId === leafId) return drafts;
+  const [draft = leaf.of({ parentId, targetId: parentId }), ...rest] = drafts;
+  return [{ ...draft, parentId }, ...rest];
 }
 
-function withUi(draft: NewEntry, patch: UiPatch): NewEntry {
-  const { message: stored } = draft as NewEntry & { message: StoredMessage & { ui?: UiPatch } };
-  return { ...draft, message: { ...stored, ui: { ...stored.ui, ...patch } } } as NewEntry;
+/**
+ * Returns the messages of a path up to the last one that a list knows, the id of their last entry, and the number of
+ * messages at the beginning of the list whose ids are on the path, in order; the whole path when there are none.
+ */
+async function placeOn(session: Session, wanted: readonly PlainMessage[], pathId: string | null) {
+  const said = await saidOn(session, pathId ?? undefined);
+  let known = 0;
+  let end = said.length;
+  for (const [at, { message: shown }] of said.entries())
+    if (shown.id === wanted[known]?.id) {
+      known += 1;
+      end = at + 1;
+    }
+  return { known, path: said.slice(0, end), endId: end === said.length ? pathId : said[end - 1]!.last.id };
+}
+
+/** Returns what a list adds to the parts of a message; undefined when it has another message instead. */
+async function growth(
+  known: readonly Part[],
+  { role, parts: wanted }: PlainMessage,
+  saving: Saving,
+): Promise<StoredMessage[] | undefined> {
+  if (role !== "assistant") return isDeepStrictEqual(known, wanted) ? [] : undefined;
+  const { isFromClient } = saving;
+  const calls: Part[] = [];
+  let end = 0;
+  for (const part of known.filter(isSaid)) {
+    const key = keyOf(part);
+    const at = wanted.findIndex((other, place) => place >= end && keyOf(other) === key);
+    // A page may leave out reasoning and files; a different text makes it another answer.
+    if (at < 0 && (part.type === "text" || isTool(part)) && !isFromClient) return undefined;
+    if (at < 0) continue;
+    end = at + 1;
+    if (isTool(part)) calls.push(...progress(part, wanted[at]!, isFromClient));
+  }
+  const [, ...answers] = await converted(calls, role, saving);
+  return isFromClient ? answers : [...answers, ...(await converted(wanted.slice(end), role, saving))];
+}
+
+/** Returns the call of a part when the response to its approval, or its output, is new. */
+function progress(asking: Part, wanted: Part, isFromClient: boolean): Part[] {
+  const approval = approvalOf(wanted);
+  const isAsking = asking["state"] === "approval-requested" && approvalOf(asking)["id"] === approval["id"];
+  const isAnswered = isAsking && approval["approved"] !== undefined;
+  const { type, toolCallId, toolName, input } = asking;
+  const call = { type, toolCallId, toolName, input, ...(isAnswered ? { approval } : {}) };
+  // The server runs a call that waits for an approval.
+  const isTaken = !isFromClient || asking["state"] === "input-available";
+  if (isTaken && isFinal(wanted) && !isFinal(asking)) {
+    const { state, output, errorText } = wanted;
+    return [{ ...call, state, output, errorText }];
+  }
+  return isAnswered ? [{ ...call, state: "approval-responded" }] : [];
+}
+
+/** Returns the messages of the session for a message of a page: one at least, in which the others can have their data. */
+async function storedOf({ role, parts }: PlainMessage, saving: Saving): Promise<StoredMessage[]> {
+  const timestamp = Date.now();
+  if (role === "system")
+    return [{ role, content: contentText({ content: parts }), ui: {}, timestamp } as StoredMessage];
+  const stored = await converted(parts, role, saving);
+  if (stored.length > 0) return stored;
+  if (role === "user") return [{ role, content: [], timestamp }];
+  const { provider, modelId } = saving.model;
+  return [{ role, content: [], provider, model: modelId, stopReason: "stop", timestamp }];
+}
+
+/** Converts parts of one UI message to messages of the session, by the SDK's own conversion. */
+async function converted(
+  parts: readonly Part[],
+  role: "user" | "assistant",
+  { model, tools }: Saving,
+): Promise<StoredMessage[]> {
+  const { convertToModelMessages } = await loadAiSdk();
+  // A preliminary output is no output: its call is still open.
+  const given = parts.map((part) =>
+    part["preliminary"] === true && !isFinal(part) ? { ...part, state: "input-available" } : part,
+  );
+  const messages = await convertToModelMessages(
+    [{ role, parts: given } as UIMessage],
+    tools ? { tools } : {},
+  );
+  const stored = fromAiSdk(messages, { model, timestamp: Date.now() }).messages;
+  const last = stored.at(-1);
+  const isCut = parts.findLast(isSaid)?.["state"] === "streaming";
+  if (last?.role === "assistant" && isCut) stored[stored.length - 1] = { ...last, stopReason: "aborted" };
+  return stored;
+}
+
+/**
+ * Returns entries of messages that continue `path`. Data of `wanted` that they do not have is in the last of them, or in
+ * an entry of its own when there is none.
+ *
+ * @param id id of the first entry
+ */
+function entriesOf(
+  stored: readonly StoredMessage[],
+  wanted: PlainMessage | undefined,
+  path: SaidMessage[],
+  id = createId(),
+): NewEntry[] {
+  const drafts = stored.map((one, at) => ({
+    ...message.of({ message: one }),
+    id: at === 0 ? id : createId(),
+  }));
+  for (const draft of drafts) take(path, draft as Entry);
+  const patch = wanted && patchBetween(path.at(-1)!.message, wanted);
+  if (!patch) return drafts;
+  const last = drafts.pop();
+  if (!last) return [{ ...custom.of({ customType: UI, data: patch }), id }];
+  const { message: said } = last as typeof last & { message: StoredMessage & { ui?: UiPatch } };
+  return [...drafts, { ...last, message: { ...said, ui: { ...said.ui, ...patch } } }] as NewEntry[];
 }
 
 /** Ids that an entry can have: at most 64 letters, digits, `_` and `-`, the first one a letter or digit. */

@@ -1,7 +1,7 @@
 import { ChildIndex, type Entry, isMessage, message, type Tree } from "@espalier/session-tree";
 import type { UIMessage } from "ai";
 import type { Session } from "../session/session.ts";
-import { conversationOf, newestEnd, uiMessages } from "./ui-messages.ts";
+import { newestEnd, saidOn, uiMessages } from "./ui-messages.ts";
 
 /** Versions of a message that was edited or regenerated, for a picker such as "2 of 3". */
 export interface UiVersions {
@@ -16,10 +16,9 @@ export interface UiVersions {
  */
 export async function uiVersions(session: Session): Promise<Record<string, UiVersions>> {
   const tree = await session.load();
-  const { said } = await conversationOf(session);
   const children = new ChildIndex(tree);
   const versions: Record<string, UiVersions> = {};
-  for (const { message: shown, first } of said) {
+  for (const { message: shown, first } of await saidOn(session)) {
     const ids = besides(tree, children, first);
     if (ids.length > 1) versions[shown.id] = { index: ids.indexOf(first.id), ids };
   }
