@@ -311,24 +311,27 @@ function outputPart(block: UserBlock): object {
     : { type: "image-data", data: image, ...fields };
 }
 
+/** APIs of the SDK's providers for which the form of reasoning depends on the API. */
+export const APIS: ReadonlyMap<string, string> = new Map([
+  ["anthropic", "anthropic-messages"],
+  ["openai", "openai-responses"],
+]);
+
 /** Returns whether the SDK can pass this block to the model that made it. */
-function acceptsReasoning(block: ThinkingBlock, { provider, api }: AssistantMessage): boolean {
+function acceptsReasoning(block: ThinkingBlock, answer: AssistantMessage): boolean {
   if (typeof block.thinking !== "string" || !block.thinking.isWellFormed()) return false;
   const native = nativeFor(block, FORMAT);
   // In JSON only a lone surrogate is written with such an escape.
   if (native) return !JSON.stringify(native).includes("\\ud");
-  if (itemOf(block)) return isOpenai(provider, api);
+  const api = (typeof answer.api === "string" ? answer.api : APIS.get(answer.provider)) ?? "";
+  const isOpenai = /^openai.*responses/.test(api);
+  if (itemOf(block)) return isOpenai;
+  const isAnthropic = api === "anthropic-messages";
   if (typeof block.thinkingSignature === "string" && block.thinkingSignature.trim() !== "")
-    return block.thinkingSignature.isWellFormed() && isAnthropic(provider, api);
+    return block.thinkingSignature.isWellFormed() && isAnthropic;
   // Models that do not sign: the SDK sends their reasoning as text to models that accept it.
-  return block.redacted !== true && !isOpenai(provider, api) && !isAnthropic(provider, api);
+  return block.redacted !== true && !isOpenai && !isAnthropic;
 }
-
-const isAnthropic = (provider: unknown, api: unknown): boolean =>
-  typeof api === "string" ? api === "anthropic-messages" : provider === "anthropic";
-
-const isOpenai = (provider: unknown, api: unknown): boolean =>
-  typeof api === "string" ? /^openai.*responses/.test(api) : provider === "openai";
 
 /** Returns the parts of one block of thinking, with its signature in the SDK's form for the provider. */
 export function reasoningParts(block: ThinkingBlock): AiSdkReasoning[] {

@@ -5,7 +5,7 @@ import {
   isRecord,
   type ThinkingBlock,
 } from "@espalier/session-tree";
-import { itemOf } from "./ai-sdk.ts";
+import { APIS, itemOf } from "./ai-sdk.ts";
 import {
   ConversationBuilder,
   type ConversationOptions,
@@ -21,12 +21,6 @@ import { imageAt, withNative } from "./native.ts";
 const FORMAT = "ai-sdk";
 
 type Fields = Record<string, unknown>;
-
-/** APIs of the SDK's providers for which the form of reasoning depends on the API. */
-const APIS: ReadonlyMap<string, string> = new Map([
-  ["anthropic", "anthropic-messages"],
-  ["openai", "openai-responses"],
-]);
 
 /**
  * Reads a conversation of the AI SDK (`ModelMessage`s of version 5 and later) as neutral messages: `{system, messages,
@@ -218,27 +212,18 @@ function readReasoning(text: string, options: unknown): ThinkingBlock {
   if (!isRecord(options)) return block;
   const { anthropic, openai } = options;
   const names = Object.keys(options);
-  const mark =
-    isRecord(anthropic) && typeof anthropic["signature"] === "string" ? "signature" : "redactedData";
-  const signature =
-    isRecord(anthropic) && (mark === "signature" || text === "") ? anthropic[mark] : undefined;
-  if (isRecord(anthropic) && typeof signature === "string") {
-    const signed = {
-      ...block,
-      thinkingSignature: signature,
-      ...(mark === "signature" ? {} : { redacted: true }),
-    };
-    return isOnly(names, anthropic, [mark])
-      ? signed
-      : withNative(signed, FORMAT, { providerOptions: options });
+  const { signature, redactedData } = isRecord(anthropic) ? anthropic : {};
+  const redacted = typeof signature !== "string" && text === "";
+  const thinkingSignature = redacted ? redactedData : signature;
+  if (isRecord(anthropic) && typeof thinkingSignature === "string") {
+    const signed = { ...block, thinkingSignature, ...(redacted ? { redacted } : {}) };
+    const isWhole = isOnly(names, anthropic, [redacted ? "redactedData" : "signature"]);
+    return isWhole ? signed : withNative(signed, FORMAT, { providerOptions: options });
   }
   if (isRecord(openai) && isOnly(names, openai, ["itemId", "reasoningEncryptedContent"])) {
     const { itemId, reasoningEncryptedContent: encrypted } = openai;
-    if (typeof itemId === "string" && (encrypted === null || typeof encrypted === "string")) {
-      const summary = text === "" ? [] : [{ type: "summary_text", text }];
-      const item = { type: "reasoning", id: itemId, summary, encrypted_content: encrypted };
-      return { ...block, thinkingSignature: JSON.stringify(item) };
-    }
+    if (typeof itemId === "string" && (encrypted === null || typeof encrypted === "string"))
+      return openaiReasoning(itemId, text === "" ? [] : [{ type: "summary_text", text }], encrypted);
   }
   return withNative(block, FORMAT, { providerOptions: options });
 }
@@ -248,30 +233,30 @@ function isOnly(providers: string[], options: Fields, fields: string[]): boolean
   return providers.length === 1 && Object.keys(options).every((field) => fields.includes(field));
 }
 
-/** Joins blocks that continue a reasoning item: the SDK makes a part of each paragraph of an OpenAI summary. */
+/** Makes a block of thinking whose signature is a reasoning item of OpenAI. */
+function openaiReasoning(
+  id: string,
+  summary: { type?: unknown; text: string }[],
+  encrypted: string | null,
+): ThinkingBlock {
+  const item = { type: "reasoning", id, summary, encrypted_content: encrypted };
+  const thinking = summary.map(({ text }) => text).join("\n\n");
+  return { type: "thinking", thinking, thinkingSignature: JSON.stringify(item) };
+}
+
+/**
+ * Joins blocks with text that continue a reasoning item: the SDK makes a part of each paragraph of an OpenAI summary.
+ */
 function withJoinedReasoning(blocks: readonly ContentBlock[]): ContentBlock[] {
   const joined: ContentBlock[] = [];
   for (const block of blocks) {
     const last = joined.at(-1);
-    const whole =
-      last?.type === "thinking" && block.type === "thinking" ? joinedReasoning(last, block) : undefined;
-    if (whole) joined[joined.length - 1] = whole;
+    const a = last?.type === "thinking" ? itemOf(last) : undefined;
+    const b = a && block.type === "thinking" ? itemOf(block) : undefined;
+    const isSame = a && b && a.id === b.id && a.encrypted === b.encrypted;
+    if (isSame && a.summary.length > 0 && b.summary.length > 0)
+      joined[joined.length - 1] = openaiReasoning(a.id, [...a.summary, ...b.summary], a.encrypted);
     else joined.push(block);
   }
   return joined;
-}
-
-/** Joins two blocks of one reasoning item; undefined for other blocks, and when one of both has no text. */
-function joinedReasoning(first: ThinkingBlock, second: ThinkingBlock): ThinkingBlock | undefined {
-  const [a, b] = [itemOf(first), itemOf(second)];
-  if (!a || !b || a.id !== b.id || a.encrypted !== b.encrypted) return undefined;
-  if (a.summary.length === 0 || b.summary.length === 0) return undefined;
-  const item = {
-    type: "reasoning",
-    id: a.id,
-    summary: [...a.summary, ...b.summary],
-    encrypted_content: a.encrypted,
-  };
-  const thinking = `${first.thinking}\n\n${second.thinking}`;
-  return { type: "thinking", thinking, thinkingSignature: JSON.stringify(item) };
 }

@@ -154,26 +154,23 @@ export function nativeFormat<Request>(
       return { ...prepared, messages: paired };
     },
     opaque(part, { answer, model }) {
-      const found = nativeFor(part, format);
-      const fields =
-        found?.provider === undefined || found.provider === model?.provider ? found?.value : undefined;
+      const { provider = model?.provider, value } = nativeFor(part, format) ?? {};
+      const fields = provider === model?.provider ? value : undefined;
       if ("role" in part && part.role === "toolResult") return fields;
       const block = part as ContentBlock;
-      const isOwn = answer === undefined || answer.provider === model?.provider;
-      if (block.type === "toolCall") return answer && isOwn ? fields : undefined;
+      if (answer && answer.provider !== model?.provider) return block.type === ofClient ? fields : undefined;
+      if (block.type === "toolCall") return answer ? fields : undefined;
       if (block.type === "text") {
         const isEmpty = typeof block.text !== "string" || isBlank(block.text);
-        return fields && isOwn && !isEmpty ? text(block.text, fields, answer !== undefined) : undefined;
+        return fields && !isEmpty ? text(block.text, fields, answer !== undefined) : undefined;
       }
-      if (block.type.startsWith(`${format}.`))
-        return (isOwn && !(answer && isPlainAnswer)) || block.type === ofClient ? fields : undefined;
+      if (block.type.startsWith(`${format}.`)) return answer && isPlainAnswer ? undefined : fields;
       if (answer) return undefined;
       const { type, url } = block as { type: string; url?: unknown };
       if (type === "imageUrl" && typeof url === "string") return picture({ url }, fields ?? {});
-      const image = block.type === "image" && fields ? healedImage(block) : undefined;
-      if (fields && image?.type === "image")
-        return picture({ ...image, url: `data:${image.mediaType};base64,${image.data}` }, fields);
-      return undefined;
+      const image = fields && block.type === "image" ? healedImage(block) : undefined;
+      if (!fields || image?.type !== "image") return undefined;
+      return picture({ ...image, url: `data:${image.mediaType};base64,${image.data}` }, fields);
     },
   };
 }
