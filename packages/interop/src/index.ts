@@ -44,15 +44,18 @@ export { toolOf } from "./formats/conversation.ts";
 export { fromAiSdk } from "./formats/from-ai-sdk.ts";
 export { type FormatName, type Native, type NativeBlock, nativeFor, plainJson } from "./formats/native.ts";
 export { fromOpenaiChat, fromOpenaiResponses, toOpenaiChat, toOpenaiResponses } from "./formats/openai.ts";
-export { agentNames, agentTitle, type OtherAgent, otherAgents } from "./import/agents.ts";
-export type {
-  DraftOptions,
-  KnownEntry,
-  SessionCounts,
-  SessionDraft,
-  SessionImporter,
-  SiblingFiles,
-  SourceFile,
+export {
+  agentNames,
+  agentTitle,
+  type DraftOptions,
+  type KnownEntry,
+  type OtherAgent,
+  otherAgents,
+  type SessionCounts,
+  type SessionDraft,
+  type SessionImporter,
+  type SiblingFiles,
+  type SourceFile,
 } from "./import/draft.ts";
 export { type ImportIssue, type ImportIssueKind, ImportIssues } from "./import/issue.ts";
 export { piImporter } from "./pi/pi-sessions.ts";

@@ -4,10 +4,11 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import { claudeCodeImporter } from "../claude-code/importer.ts";
 import { codexImporter } from "../codex/importer.ts";
 import { THREAD_INDEX } from "../codex/rollout.ts";
-import { type OtherAgent, otherAgents } from "../import/agents.ts";
 import {
   firstLines,
   NO_SIBLINGS,
+  type OtherAgent,
+  otherAgents,
   type SessionImporter,
   type SiblingFiles,
   type SourceFile,
