@@ -34,10 +34,8 @@ export const COLUMNS = [
 /** A column of the report. */
 export type Column = (typeof COLUMNS)[number];
 
-type Figures = Readonly<Record<Column, number | null>>;
-
 /** Means of the rounds of one policy and one summarizer; null when there is nothing to measure. */
-export type Row = Figures & {
+export type Row = Readonly<Record<Column, number | null>> & {
   /** Null: all older messages were summarized at once, without a policy. */
   policy: PolicyName | null;
   summarizer: string;
@@ -91,7 +89,7 @@ export interface RuleFigures {
 }
 
 /** Returns the mean of each column, rounded to the digits that are the same on any machine. */
-export function meanFigures(rows: readonly Figures[]): Figures {
+export function meanFigures(rows: readonly Pick<Row, Column>[]): Pick<Row, Column> {
   const means = COLUMNS.map((column) => {
     const mean = meanOf(rows.map((row) => row[column]));
     return [column, mean && Math.round(mean * 10_000) / 10_000];
