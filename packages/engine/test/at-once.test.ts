@@ -3,7 +3,7 @@ import { isMessage, messageText } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { billed, listen, plant, soundAnswer, turn } from "./build-session.ts";
+import { billed, expectSameWhenReopened, listen, plant, soundAnswer, turn } from "./build-session.ts";
 
 /** Limits that a session of some turns exceeds under every policy. */
 const POLICY_SETTINGS = {
@@ -98,12 +98,7 @@ test("property: of simultaneous acts each is done or refused with its name, and 
         await Promise.all(ends);
         await session.close();
         expect(heard.committed.length + heard.failed.length).toBe(heard.before);
-        const again = await openSession({ file: session.file }, { store, mode: "read" });
-        expect(again.leafId).toBe(session.leafId);
-        expect(again.context).toEqual(session.context);
-        expect(again.diagnose().issues).toEqual([]);
-        expect([...again.replay({ verify: true })].every(({ verified }) => verified)).toBe(true);
-        await again.close();
+        await expectSameWhenReopened(session, store);
       },
     ),
     { numRuns: 50 },

@@ -10,6 +10,7 @@ import {
 import type { ExtensionReport } from "@espalier/extensions";
 import { type Entry, memoryStore, type SessionStore, type Usage } from "@espalier/session-tree";
 import type { SummaryRequest } from "@espalier/summarizer";
+import { expect } from "vitest";
 
 /** A text of so many tokens (characters / 4). */
 export const words = (tokens: number, letter = "x"): string => letter.repeat(tokens * 4);
@@ -104,6 +105,16 @@ export async function contextOf(session: Session, store: SessionStore) {
   await reopened.close();
   if (JSON.stringify(live) !== JSON.stringify(again)) throw new Error("reopening gives another context");
   return live;
+}
+
+/** A closed session that is opened again has the same leaf and context, no issue, and replays as it was built. */
+export async function expectSameWhenReopened(session: Session, store: SessionStore): Promise<void> {
+  const again = await openSession({ file: session.file }, { store, mode: "read" });
+  expect(again.leafId).toBe(session.leafId);
+  expect(again.context).toEqual(session.context);
+  expect(again.diagnose().issues).toEqual([]);
+  expect([...again.replay({ verify: true })].every(({ verified }) => verified)).toBe(true);
+  await again.close();
 }
 
 /** Records which terminal events a session's extensions hear. */

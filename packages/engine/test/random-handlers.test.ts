@@ -1,10 +1,10 @@
-import { type Extension, engineHooks, openSession } from "@espalier/engine";
+import { type Extension, engineHooks } from "@espalier/engine";
 import type { ExtensionReport } from "@espalier/extensions";
 import { custom } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import fc from "fast-check";
-import { expect, test } from "vitest";
-import { billed, plant, soundAnswer, turn } from "./build-session.ts";
+import { test } from "vitest";
+import { billed, expectSameWhenReopened, plant, soundAnswer, turn } from "./build-session.ts";
 
 const HOOKS = Object.keys(engineHooks) as (keyof typeof engineHooks)[];
 
@@ -170,12 +170,7 @@ test("property: whatever handlers do, each act ends, is done or refused with its
           if (error && typeof error.code !== "string") throw error;
         }
         await session.close();
-        const again = await openSession({ file: session.file }, { store, mode: "read" });
-        expect(again.leafId).toBe(session.leafId);
-        expect(again.context).toEqual(session.context);
-        expect(again.diagnose().issues).toEqual([]);
-        expect([...again.replay({ verify: true })].every(({ verified }) => verified)).toBe(true);
-        await again.close();
+        await expectSameWhenReopened(session, store);
       },
     ),
     { numRuns: 100 },
