@@ -475,15 +475,11 @@ test("--redact removes keys, and hostile texts stay plain text", async () => {
 
 test("a search shows an entry once, also where a fork and a continuation have it; the start of the id opens the session", async () => {
   const { folder, project, env } = home();
-  const sessions = join(folder, ".espalier/sessions");
-  mkdirSync(sessions, { recursive: true });
-  const file = join(sessions, "whole.jsonl");
-  const lines = [
+  const file = storedIn(folder, [
     { ...HEADER, id: "harbour-2026", cwd: project },
     said("e1", null, "Where is the heron?"),
     said("e2", "e1", "A heron again"),
-  ];
-  writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  ]);
   const fork = (await espalierJson(["fork", file, "e1"], { env })).value;
   await espalier(["append", fork.file], {
     env,
@@ -517,33 +513,38 @@ test.each(AGENTS)(
   "a session that went on in %s is imported as a fork of the first one, with an id of its own, and each call counts once",
   async (agent) => {
     const { folder, project, env } = home();
-    const sessions = join(folder, ".espalier/sessions");
-    mkdirSync(sessions, { recursive: true });
-    const file = join(sessions, "whole.jsonl");
-    const lines = [
-      { ...HEADER, id: "5f0c1f6e-7a56-4b0e-9b5e-2f6f4c1f7a10", cwd: project },
+    const id = "5f0c1f6e-7a56-4b0e-9b5e-2f6f4c1f7a10";
+    const file = storedIn(folder, [
+      { ...HEADER, id, cwd: project },
       said("e1", null, "Where is the heron?"),
       answered("e2", "e1", "On the mole."),
       said("e3", "e2", "And the crane?"),
       answered("e4", "e3", "At the quay."),
-    ];
-    writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    ]);
     const copy = (await espalierJson(["continue", file, "--in", agent], { env })).value;
-    const [first] = lines as [{ id: string }];
-    expect(copy.sessionId).not.toBe(first.id);
+    expect(copy.sessionId).not.toBe(id);
     const added = { "claude-code": claudeCodeLine, codex: codexLine, pi: piLine }[agent];
     appendFileSync(copy.file, `${JSON.stringify(added(readFileSync(copy.file, "utf8")))}\n`);
 
     const { value } = await espalierJson(["import", copy.file], { env });
-    expect(value).toMatchObject({ sessionId: copy.sessionId, parent: { sessionId: first.id, kind: "fork" } });
+    expect(value).toMatchObject({ sessionId: copy.sessionId, parent: { sessionId: id, kind: "fork" } });
     const stats = await espalier(["stats", value.file], { env });
-    const lineage = new RegExp(`^A fork of ${first.id}, with the same first`, "m");
+    const lineage = new RegExp(`^A fork of ${id}, with the same first`, "m");
     expect(stats.stdout).toMatch(lineage);
     expect(stats.stdout).toMatch(/^Before the fork: .*\b2 calls, which the other session counts too\./m);
     const again = await espalierJson(["import", copy.file], { env });
     expect(again.value).toMatchObject({ status: "unchanged", added: 0 });
   },
 );
+
+/** Writes a session into the home's own folder; returns its file. */
+function storedIn(folder: string, lines: readonly object[]): string {
+  const sessions = join(folder, ".espalier/sessions");
+  mkdirSync(sessions, { recursive: true });
+  const file = join(sessions, "whole.jsonl");
+  writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  return file;
+}
 
 /** An answer with usage. */
 const answered = (id: string, parentId: string, text: string) => ({
