@@ -1,8 +1,9 @@
+import type { ListedSession } from "@espalier/engine";
 import type { ReadableSession } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { labelsInForce, type Tree } from "@espalier/session-tree";
 import { CommandError, nearest, nearestId, SHORTEST_BEGINNING } from "./failure.ts";
-import { equalStart } from "./text.ts";
+import { equalStart, plainLine } from "./text.ts";
 
 /** Maximum length of an id that is printed whole. */
 const WHOLE = 12;
@@ -64,6 +65,16 @@ export function shortSessionIds(ids: readonly string[]): (id: string) => string 
     return run === "" ? short(session) : `${short(session)}.${shortRuns.get(session)?.(run) ?? run}`;
   };
 }
+
+/**
+ * Prefix for a title: `└ ` for a sub-agent, `fork of 1284c080: ` for a fork; else empty. `short` shortens the id of the
+ * parent; default: as {@link shortSessionIds} does for this id alone.
+ */
+export const markOfParent = (
+  parent: ListedSession["parent"],
+  short = (id: string) => shortSessionIds([id])(id),
+): string =>
+  !parent ? "" : parent.kind === "subagent" ? "└ " : `fork of ${plainLine(short(parent.sessionId))}: `;
 
 /** Returns whether a word abbreviates the id of a session: its beginning, or the short form of a sub-agent's run. */
 export function isShortFor(word: string, id: string): boolean {

@@ -120,12 +120,5 @@ export const NO_PROMPT = "(no prompt yet)";
 export const titleOf = ({ name, firstMessage, id, ref }: ListedSession): string =>
   plainLine(name ?? firstMessage ?? "") || (id === "" ? plainLine(basename(ref)) : NO_PROMPT);
 
-/** Prefix for a title: `└ ` for a sub-agent, `fork of 1284c080: ` for a fork (8 characters, or `short`); else empty. */
-export const markOfParent = (
-  parent: ListedSession["parent"],
-  short = (id: string) => id.slice(0, 8),
-): string =>
-  !parent ? "" : parent.kind === "subagent" ? "└ " : `fork of ${plainLine(short(parent.sessionId))}: `;
-
 /** Returns the name of the project in whose folder a session worked. */
 export const projectOf = (cwd: string): string => plainLine(projectName(cwd));

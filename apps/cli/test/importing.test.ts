@@ -250,6 +250,16 @@ test("a fork is linked to its original in an import and in lists", async () => {
   expect(stats.stdout).toContain(`A fork of ${original}, with the same first 2 entries.`);
 });
 
+test("an import names the original of a fork by its whole id when the id is short", async () => {
+  const { options, folder, here } = home();
+  const project = join(folder, ".claude", "projects", "forks");
+  const turn = { ...claudeLine("u1", null, here, { role: "user", content: "Left?" }), sessionId: "other-plan" };
+  const forkedFrom = { sessionId: "harbour-plan", messageUuid: "u1" };
+  write(join(project, "other-plan.jsonl"), [{ ...turn, forkedFrom }]);
+  const { stdout } = await espalier(["import", project], options);
+  expect(stdout).toContain("  fork of harbour-plan: Left?");
+});
+
 test("keys are removed, and kept with --no-redact", async () => {
   for (const [flags, isKept] of [
     [[], false],

@@ -22,7 +22,7 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import { ID_LENGTH, type SessionRef, Tree } from "@espalier/session-tree";
 import { removeUnsent } from "../chat/unsent-texts.ts";
 import { type AddCommand, command, sessionCommand } from "../command.ts";
-import { shortIds, shortSessionIds } from "../entry-reference.ts";
+import { markOfParent, shortIds, shortSessionIds } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import {
   costValue,
@@ -49,7 +49,6 @@ import {
   aroundMatch,
   columnsOf,
   cutToColumns,
-  markOfParent,
   padToColumns,
   plainLine,
   projectOf,

@@ -14,6 +14,7 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import type { SessionRef, SessionStore } from "@espalier/session-tree";
 import { fileStore, sessionFileName } from "@espalier/session-tree/node";
 import { type AddCommand, command } from "../command.ts";
+import { markOfParent } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { DATE_LENGTH, formatCount, formatMany, formatTime } from "../numbers.ts";
 import { readySummarizer, sessionNamed, storeInUse, withLog } from "../opening.ts";
@@ -23,7 +24,6 @@ import {
   columnsOf,
   cutToColumns,
   IMPORTED_AGENTS,
-  markOfParent,
   NO_PROMPT,
   padToColumns,
   plainLine,

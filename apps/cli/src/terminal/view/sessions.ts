@@ -1,11 +1,11 @@
 import { type ListedSession, lastTimeOf, type SearchHit } from "@espalier/engine";
 import { underParents } from "../../commands/sessions.ts";
+import { markOfParent } from "../../entry-reference.ts";
 import { formatBill, formatBytes, formatCount, formatMany, formatTime, formatWhen } from "../../numbers.ts";
 import {
   aroundMatch,
   columnsOf,
   cutToColumns,
-  markOfParent,
   padToColumns,
   plainLine,
   projectOf,
