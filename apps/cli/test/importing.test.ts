@@ -253,7 +253,10 @@ test("a fork is linked to its original in an import and in lists", async () => {
 test("an import names the original of a fork by its whole id when the id is short", async () => {
   const { options, folder, here } = home();
   const project = join(folder, ".claude", "projects", "forks");
-  const turn = { ...claudeLine("u1", null, here, { role: "user", content: "Left?" }), sessionId: "other-plan" };
+  const turn = {
+    ...claudeLine("u1", null, here, { role: "user", content: "Left?" }),
+    sessionId: "other-plan",
+  };
   const forkedFrom = { sessionId: "harbour-plan", messageUuid: "u1" };
   write(join(project, "other-plan.jsonl"), [{ ...turn, forkedFrom }]);
   const { stdout } = await espalier(["import", project], options);
