@@ -237,6 +237,32 @@ test("a call is saved with each of its states, and the model's context grows onl
   expect((await uiMessages(session)).at(-1)).toEqual(denied[1]);
 });
 
+test("an id that a later call or approval reuses changes only the newest of them", async () => {
+  const session = await open();
+  const call = (toolCallId: string) =>
+    ({ type: "tool-call", toolCallId, toolName: "look", input: { bed: "north" } }) as const;
+  const request = (toolCallId: string) =>
+    ({ type: "tool-approval-request", approvalId: "a1", toolCallId }) as const;
+  const response = (approved: boolean) =>
+    ({ type: "tool-approval-response", approvalId: "a1", approved }) as const;
+  const output = { type: "json", value: { pears: 3 } } as const;
+  const result = (toolCallId: string) =>
+    ({ type: "tool-result", toolCallId, toolName: "look", output }) as const;
+  const { messages } = fromAiSdk([
+    { role: "user", content: "What grows here?" },
+    { role: "assistant", content: [call("c1"), request("c1")] },
+    { role: "tool", content: [response(true), result("c1")] },
+    { role: "assistant", content: [call("c2"), request("c2")] },
+    { role: "tool", content: [response(false)] },
+    { role: "assistant", content: [call("c3"), result("c3"), call("c3"), request("c3")] },
+  ]);
+  await session.appendMessages(messages);
+  const [, answered] = await uiMessages(session);
+  const states = answered!.parts.flatMap((part) => ("state" in part ? [part.state] : []));
+  const ran = "output-available";
+  expect(states).toEqual([ran, "approval-responded", ran, "approval-requested"]);
+});
+
 test("nothing is in the log twice", async () => {
   const session = await open();
   const list = [

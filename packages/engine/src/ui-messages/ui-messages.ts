@@ -289,16 +289,18 @@ const nativeOf = (block: ContentBlock | ToolResultMessage): Fields => nativeFor(
 /** Fields of an approval. Its request has the last two, and its response the others. */
 const APPROVAL = new Set(["approved", "reason", "signature", "inputSchemaInput"]);
 
+/** Returns the parts with a request or its response added to the newest call with its id. */
 function withApproval(parts: readonly Part[], given: Fields): Part[] {
   const { type, toolCallId, approvalId: id, approved } = given;
   const isRequest = type === "tool-approval-request";
   const fields = Object.fromEntries(Object.entries(given).filter(([name]) => APPROVAL.has(name)));
-  return parts.map((part) => {
-    const approval = approvalOf(part);
-    if (!isTool(part) || (isRequest ? part["toolCallId"] !== toolCallId : approval["id"] !== id)) return part;
-    const state = isRequest ? "approval-requested" : stateAfter(part, approved);
-    return { ...part, state, approval: { ...approval, id, ...fields } };
-  });
+  const at = parts.findLastIndex(
+    (part) => isTool(part) && (isRequest ? part["toolCallId"] === toolCallId : approvalOf(part)["id"] === id),
+  );
+  const part = parts[at];
+  if (!part) return [...parts];
+  const state = isRequest ? "approval-requested" : stateAfter(part, approved);
+  return parts.with(at, { ...part, state, approval: { ...approvalOf(part), id, ...fields } });
 }
 
 /** Returns the state of a call after the response to its approval, which may be recorded after the result. */
