@@ -3,6 +3,7 @@
 import { EventEmitter, once } from "node:events";
 import { setImmediate } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
+import { SessionCache } from "@espalier/engine/reading";
 import { isSessionId } from "@espalier/session-tree";
 import type {
   BaseCheckpointSaver,
@@ -23,6 +24,7 @@ import {
   type NewEntry,
   openSession,
   type PoolOptions,
+  type Session,
   type SessionPool,
   sessionPool,
 } from "../index.ts";
@@ -69,9 +71,6 @@ export interface EspalierSaverOptions extends PoolOptions {
 /** Number of threads whose values stay in memory between two calls. */
 const OPEN_THREADS = 64;
 
-/** Error codes of a session that another process removed or replaced since it was opened. */
-const GONE: ReadonlySet<string> = new Set(["removed", "changed", "shrunk", "not-found", "closed"]);
-
 /**
  * Keeps the checkpoints of LangGraph in sessions. Each thread is a session with a tree, forks and a file.
  *
@@ -87,9 +86,9 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
   readonly #store: Pick<PoolOptions, "store" | "home">;
   readonly #messages: string;
   readonly #pool: SessionPool;
-  /** Open threads; the one that was unused longest comes first. */
-  readonly #threads = new Map<string, { opening: Promise<Thread>; readers: number }>();
-  readonly #calls = new Calls((call) => this.#has(call));
+  readonly #open = new SessionCache<Session>(OPEN_THREADS);
+  readonly #threads = new WeakMap<Session, Thread>();
+  readonly #calls = new Calls();
 
   constructor({ messages = "messages", serde, ...options }: EspalierSaverOptions = {}) {
     super(serde);
@@ -101,7 +100,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
   /** Waits for running calls and closes all sessions. */
   async close(): Promise<void> {
     await this.#pool.close();
-    await Promise.all([...this.#threads.keys()].map((id) => this.#forget(id)));
+    await this.#open.close();
   }
 
   /** The checkpoint of a config, or the newest one of its thread and namespace; undefined if there is none. */
@@ -171,9 +170,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     const old = Object.entries(channel_values).filter((each) => !isNew(each));
     const outer = ns.slice(0, Math.max(0, ns.lastIndexOf("|")));
     const around = ns === "" ? undefined : metadata.parents?.[outer];
-    if (parent === undefined && around !== undefined) {
-      await this.#calls.arrival({ thread, ns: outer, id: around });
-    }
+    if (parent === undefined && around !== undefined) await this.#arrival({ thread, ns: outer, id: around });
     await this.#append(thread, async (known) => {
       const stored = known.values.next();
       const above = parent === undefined ? undefined : known.place(ns, parent);
@@ -224,7 +221,7 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
         "bad-input",
         "The writes name no checkpoint; pass the config that `put` returned.",
       );
-    const arrival = this.#calls.arrival(call);
+    const arrival = this.#arrival(call);
     await this.#calls.run(call, false, this.#putWrites(call, writes, task, path, arrival));
   }
 
@@ -257,8 +254,9 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
 
   /** Removes a thread's session, if there is one, with its other files. */
   override async deleteThread(id: string): Promise<void> {
-    await this.#forget(sessionIdOf("thread_id", id));
-    await ifFound(this.#pool.delete(id));
+    await ifFound(this.#pool.delete(sessionIdOf("thread_id", id)));
+    // This notices the removal, and closes the session that was open for reading.
+    await this.#read(id, () => undefined);
   }
 
   /**
@@ -333,8 +331,11 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
     );
   }
 
-  async #has({ thread, ns, id }: Call): Promise<boolean> {
-    return (await this.#read(thread, (known) => known.place(ns, id)?.data !== undefined)) ?? false;
+  /** Waits until a checkpoint is in the log, or until no running call can add it. */
+  #arrival(call: Call): Promise<void> {
+    const { thread, ns, id } = call;
+    const isThere = () => this.#read(thread, (known) => known.place(ns, id)?.data !== undefined);
+    return this.#calls.arrival(call, isThere);
   }
 
   async #dump(value: unknown): Promise<Dumped> {
@@ -363,44 +364,14 @@ export class EspalierSaver extends host.BaseCheckpointSaver {
   }
 
   /** Calls `work` with the current state of a thread. Returns undefined if there is no such thread. */
-  async #read<Result>(
-    id: string,
-    work: (thread: Thread) => Promise<Result> | Result,
-  ): Promise<Result | undefined> {
-    const known = this.#threads.get(id);
-    const open = known ?? { opening: this.#open(id), readers: 0 };
-    this.#threads.delete(id);
-    this.#threads.set(id, open);
-    open.readers++;
-    try {
-      return await work(await (await open.opening).refresh());
-    } catch (error) {
-      const isGone = error instanceof EspalierError && GONE.has(error.code);
-      const isOpen = await open.opening.then(
-        () => true,
-        () => false,
-      );
-      if (isGone || !isOpen) await this.#forget(id, open);
-      if (!isGone) throw error;
-      if (known) return await this.#read(id, work);
-      if (error.code === "not-found") return undefined;
-      throw error;
-    } finally {
-      open.readers--;
-      const unused = [...this.#threads].find(([, { readers }]) => readers === 0);
-      if (this.#threads.size > OPEN_THREADS && unused) await this.#forget(...unused);
-    }
-  }
-
-  async #open(id: string): Promise<Thread> {
-    return new Thread(await openSession(id, { ...this.#store, mode: "read" }));
-  }
-
-  /** Closes the session of a thread; the next call that reads it opens it again. */
-  async #forget(id: string, open = this.#threads.get(id)): Promise<void> {
-    if (this.#threads.get(id) === open) this.#threads.delete(id);
-    const thread = await open?.opening.catch(() => undefined);
-    await thread?.session.close();
+  #read<Result>(id: string, work: (thread: Thread) => Promise<Result> | Result): Promise<Result | undefined> {
+    const open = () => openSession(id, { ...this.#store, mode: "read" });
+    const read = (session: Session) => {
+      const thread = this.#threads.get(session) ?? new Thread(session);
+      this.#threads.set(session, thread);
+      return work(thread.update());
+    };
+    return ifFound(this.#open.read(id, open, read));
   }
 }
 
@@ -448,12 +419,6 @@ class Calls {
   readonly #running = new Set<RunningCall>();
   /** Emits the thread and namespace of a call that begins or ends. */
   readonly #changes = new EventEmitter().setMaxListeners(0);
-  readonly #isThere: (call: Call) => Promise<boolean>;
-
-  /** @param isThere returns whether a checkpoint is in the log */
-  constructor(isThere: (call: Call) => Promise<boolean>) {
-    this.#isThere = isThere;
-  }
 
   /** Lists a call until its work ends. */
   async run(call: Call, isPut: boolean, work: Promise<void>): Promise<void> {
@@ -476,14 +441,16 @@ class Calls {
    * Resolves as soon as a checkpoint is in the log, or no running call can still add it: the host awaits earlier calls
    * before it passes the checkpoint. It must not resolve later: the writes of a step have to be in the log before the next
    * checkpoint.
+   *
+   * @param isThere returns whether the checkpoint is in the log
    */
-  async arrival(call: Call): Promise<void> {
+  async arrival(call: Call, isThere: () => Promise<boolean | undefined>): Promise<void> {
     const earlier = this.#beside(call);
     const own = () => this.#beside(call).find(({ isPut, id }) => isPut && id === call.id);
     const isExpected = () =>
       this.#beside(call).some(({ isPut }) => isPut) || earlier.some((one) => this.#running.has(one));
     while (!own()) {
-      if (await this.#isThere(call)) return;
+      if (await isThere()) return;
       if (own()) break;
       if (isExpected()) await once(this.#changes, spaceOf(call));
       else {

@@ -167,7 +167,7 @@ test("a thread that could not be opened for a moment is read afterwards", async 
   await saver.close();
 });
 
-test("a thread that another process removed is gone, and can start again", async () => {
+test("a thread that this or another process removed is gone, and can start again", async () => {
   const home = freshHome();
   for (const place of [{ home }, { store: memoryStore() }]) {
     const saver = new EspalierSaver({ ...place, idleMs: 0 });
@@ -177,6 +177,9 @@ test("a thread that another process removed is gone, and can start again", async
     expect(await textsOf(saver, "gone")).toBeUndefined();
     await save(saver, "gone", "Again.");
     expect(await textsOf(saver, "gone")).toEqual(["Again."]);
+    await saver.deleteThread("gone");
+    await save(saver, "gone", "Anew.");
+    expect(await textsOf(saver, "gone")).toEqual(["Anew."]);
     await saver.close();
   }
 });

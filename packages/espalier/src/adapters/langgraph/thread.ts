@@ -89,7 +89,7 @@ export class Place {
   readonly writes = new Map<string, Write>();
 }
 
-/** The checkpoints, writes and messages in a session. */
+/** The checkpoints, writes and messages in a loaded session. */
 export class Thread {
   readonly session: Session;
   readonly values: Values;
@@ -104,10 +104,9 @@ export class Thread {
     this.values = new Values(session.file);
   }
 
-  /** Reads the entries that any process appended since the last call. */
-  async refresh(): Promise<this> {
-    await this.session.refresh();
-    const tree = await this.session.load();
+  /** Reads the entries of the session after those of the last call. */
+  update(): this {
+    const { tree } = this.session;
     for (; this.#row < tree.length; this.#row++) this.#take(tree.entryAt(this.#row));
     return this;
   }
