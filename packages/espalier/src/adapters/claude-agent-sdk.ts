@@ -260,11 +260,6 @@ class NewLines {
     }
   }
 
-  /** The answers of the path, the newest first. */
-  *#answers(): Generator<Answer> {
-    for (const entry of this.#path()) if (isMessage(entry, "assistant")) yield entry.message;
-  }
-
   /** Entries that the importer of Claude Code makes of a line. A line without content becomes a custom entry. */
   #entriesOf(line: Line): Entry[] {
     const name = String(line.type).replace(/[^\w.-]+/g, "-");
@@ -288,7 +283,7 @@ class NewLines {
 
   /** Facts from earlier lines: the tool of a result, the model, and the tokens that are already counted. */
   #facts(entry: Entry, line: Line, id: string): Fields {
-    const lastModel = () => this.#answers().next().value?.model ?? "unknown";
+    const lastModel = () => answersIn(this.#path()).next().value?.model ?? "unknown";
     if (compaction.is(entry)) {
       const details = entry.details as { settings: object };
       const settings = { ...details.settings, modelId: lastModel() };
@@ -299,13 +294,13 @@ class NewLines {
     if (!isMessage(entry, "assistant")) return {};
     const said: Answer = entry.message;
     const isPart = ({ responseId: id }: Answer) => id !== undefined && id === said.responseId;
-    const usage = said.usage && uncounted(said.usage, answersIn(this.#newestAnswer()).filter(isPart));
+    const usage = said.usage && uncounted(said.usage, [...answersIn(this.#newestAnswer())].filter(isPart));
     const model = said.model === "unknown" ? lastModel() : said.model;
     return { message: { ...said, model, ...(usage && { usage }) } };
   }
 
   #toolOf(callId: string): string {
-    for (const answer of this.#answers())
+    for (const answer of answersIn(this.#path()))
       for (const call of toolCalls(answer)) if (call.id === callId) return call.name;
     return "";
   }
@@ -332,11 +327,11 @@ class NewLines {
     if (at < 0) return false;
     if (newest.slice(0, at).every(isBeside)) return true;
     const parent = newest[at]!;
-    if (isMessage(parent, "toolResult") || answersIn([parent]).some((answer) => toolCalls(answer).length > 0))
-      return true;
+    const [said] = answersIn([parent]);
+    if (isMessage(parent, "toolResult") || (said && toolCalls(said).length > 0)) return true;
     if (line.type !== "assistant") return line.type !== "user" || isResult(line);
     const { id } = (line["message"] ?? {}) as { id?: unknown };
-    return typeof id === "string" && answersIn(newest).some(({ responseId }) => responseId === id);
+    return typeof id === "string" && [...answersIn(newest)].some(({ responseId }) => responseId === id);
   }
 
   /** The newest answer of the path, from its end back to the prompt or to the answer before it. */
@@ -383,8 +378,9 @@ const entryId = (uuid: string): string => (SOUND_ID.test(uuid) ? uuid : digestOf
 /** A part of an answer. All parts have the id of the answer. */
 type Answer = Extract<ContextMessage, { role: "assistant" }> & { responseId?: string };
 
-const answersIn = (entries: readonly LineEntry[]): Answer[] =>
-  entries.flatMap((entry) => (isMessage(entry, "assistant") ? entry.message : []));
+function* answersIn(entries: Iterable<LineEntry>): Generator<Answer> {
+  for (const entry of entries) if (isMessage(entry, "assistant")) yield entry.message;
+}
 
 const isBeside = ({ type }: BaseEntry): boolean => type === custom.type || type === compaction.type;
 
