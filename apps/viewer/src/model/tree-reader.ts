@@ -118,24 +118,6 @@ function rowsOfRules(tree: Tree, row: number): number[] {
   return rows;
 }
 
-/** A compaction in the tree. */
-interface CompactionMark {
-  row: number;
-  id: string;
-  /** Row of the first entry that the compaction keeps; its own row if it keeps none, or if that entry is missing. */
-  firstKeptRow: number;
-  /** Tokens of the context before the compaction; 0 if no number is recorded. */
-  tokensBefore: number;
-}
-
-/** A change of an entry's content for the model, from the position of the change on. */
-interface EditMark {
-  row: number;
-  targetRow: number;
-  /** True for an edit that leaves the entry out; false for one that replaces its content. */
-  hides: boolean;
-}
-
 /** Facts about a session that are shown with its tree. */
 export type SessionFacts = ReturnType<typeof factsOf>;
 
@@ -160,35 +142,31 @@ export function factsOf(tree: Tree) {
       const row = index.rowOf(id);
       return row < 0 ? [] : [{ row, label }];
     }),
-    compactions: [...compactionMarks(tree)],
-    edits: [...editMarks(tree)],
+    compactions: [...rowsOf(tree, compaction)].map(([row, { id, firstKeptEntryId, tokensBefore }]) => {
+      const kept = index.rowAbove(firstKeptEntryId, row);
+      return {
+        row,
+        id,
+        /** Row of the first entry that the compaction keeps; its own row if it keeps none, or if that entry is missing. */
+        firstKeptRow: kept < 0 ? row : kept,
+        /** Tokens of the context before; 0 if another program recorded no number. */
+        tokensBefore: Number.isFinite(tokensBefore) ? tokensBefore : 0,
+      };
+    }),
+    /** Changes of an entry's content for the model, from `row` on. `hides`: the edit leaves the entry out. */
+    edits: [...rowsOf(tree, contextEdit)].flatMap(([row, { targetId, replacement }]) => {
+      const targetRow = index.rowAbove(targetId, row);
+      return targetRow < 0 ? [] : [{ row, targetRow, hides: replacement === null }];
+    }),
     /** Branch summaries, and the last row of the branch that each summarizes. */
-    summaries: [...rowsOf(tree, branchSummary.type)].flatMap(([row, entry]) => {
-      const fromRow = branchSummary.is(entry) ? index.rowAbove(fieldText(entry.fromId), row) : -1;
+    summaries: [...rowsOf(tree, branchSummary)].flatMap(([row, { fromId }]) => {
+      const fromRow = index.rowAbove(fieldText(fromId), row);
       return fromRow < 0 ? [] : [{ row, fromRow }];
     }),
     /** Number of damaged or doubtful lines. */
     issues: tree.issues.length,
     bytes: tree.view.size,
   };
-}
-
-function* compactionMarks(tree: Tree): Generator<CompactionMark> {
-  for (const [row, entry] of rowsOf(tree, compaction.type)) {
-    if (!compaction.is(entry)) continue;
-    const kept = tree.index.rowAbove(entry.firstKeptEntryId, row);
-    // Other programs may write a compaction without this number, or with another value.
-    const tokensBefore = Number.isFinite(entry.tokensBefore) ? entry.tokensBefore : 0;
-    yield { row, id: entry.id, firstKeptRow: kept < 0 ? row : kept, tokensBefore };
-  }
-}
-
-function* editMarks(tree: Tree): Generator<EditMark> {
-  for (const [row, entry] of rowsOf(tree, contextEdit.type)) {
-    if (!contextEdit.is(entry)) continue;
-    const targetRow = tree.index.rowAbove(entry.targetId, row);
-    if (targetRow >= 0) yield { row, targetRow, hides: entry.replacement === null };
-  }
 }
 
 /** A hit of a search in a session. */

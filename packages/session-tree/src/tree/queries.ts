@@ -1,4 +1,4 @@
-import type { EntryKind, SessionIssue, SessionIssueKind } from "../entry/entry.ts";
+import type { BaseEntry, EntryKind, SessionIssue, SessionIssueKind } from "../entry/entry.ts";
 import {
   type Entry,
   entryKinds,
@@ -180,8 +180,7 @@ export interface LabelInForce {
  */
 export function labelsInForce(tree: Tree): Map<string, LabelInForce> {
   const labels = new Map<string, LabelInForce>();
-  for (const [row, entry] of rowsOf(tree, label.type)) {
-    if (!label.is(entry)) continue;
+  for (const [row, entry] of rowsOf(tree, label)) {
     if (entry.label) {
       labels.set(entry.targetId, { label: entry.label, row, timestamp: entry.timestamp });
     } else labels.delete(entry.targetId);
@@ -205,13 +204,13 @@ export function nameEntry(tree: Tree): SessionInfoEntry | undefined {
   return undefined;
 }
 
-/** Yields all rows of a type with their entries, in file order. For a type of the format, only their lines are read. */
-export function* rowsOf(tree: Tree, type: string): Generator<[number, Entry]> {
-  const code = kindCode(type);
+/** Yields all valid entries of a kind with their rows, in file order. For a kind of the format, only their lines are read. */
+export function* rowsOf<E extends BaseEntry>(tree: Tree, kind: EntryKind<E>): Generator<[number, E]> {
+  const code = kindCode(kind.type);
   for (let row = 0; row < tree.length; row++) {
     if (tree.index.kind(row) !== code) continue;
-    const entry = tree.entryAt(row);
-    if (entry.type === type) yield [row, entry];
+    const entry: BaseEntry = tree.entryAt(row);
+    if (kind.is(entry)) yield [row, entry];
   }
 }
 

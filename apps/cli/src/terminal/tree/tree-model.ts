@@ -81,7 +81,7 @@ export function treeModel(
   const order = new TreeOrder(shape, rowOfLeaf(tree));
   const positionsOf = (rows: Iterable<number>): number[] =>
     [...rows].flatMap((row) => order.positions[row] ?? []).sort((a, b) => a - b);
-  const compactions = [...rowsOf(tree, compaction.type)].map(([row]) => row);
+  const compactions = [...rowsOf(tree, compaction)].map(([row]) => row);
   return {
     tree,
     length: tree.length,
