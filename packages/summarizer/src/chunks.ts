@@ -13,47 +13,34 @@ import { type Cut, cut, escapeText, joinTranscript, renderMessage, renderTranscr
 /** Minimum length of a note in tokens. */
 const LEAST_NOTE = 50;
 
-/** Next step from notes on parts to one summary. */
-interface CombineStep {
-  /** Requests to send: one with `isLast`, else one for each group of notes. */
-  requests: SummaryRequest[];
-  /** True when the answer is the summary. */
-  isLast: boolean;
-  /** Number of characters cut out of notes that were too large. */
-  cutCharacters: number;
-}
-
 /**
- * Plans the next step from notes to one summary: a single request when all notes fit next to the instructions and the
- * previous summary, else requests that merge neighbouring notes. Each step has fewer notes than the one before.
+ * Plans the next step from notes to one summary: a single request (`last`) when all notes fit next to the instructions
+ * and the previous summary, else requests that merge neighbouring notes (`merges`). Each step has fewer notes than the
+ * one before. `cutCharacters` is the number of characters cut out of notes that were too large.
  */
-export function combineNotes(
-  request: SummaryRequest,
-  notes: readonly string[],
-  options: FullFitOptions,
-): CombineStep {
+export function combineNotes(request: SummaryRequest, notes: readonly string[], options: FullFitOptions) {
   const { estimator } = options;
   const { prompt } = roomFor(request, options);
   const most = roomForNote(request, options);
   const cuts = notes.map((note) => cutToTokens(note, most, estimator));
-  const texts = cuts.map(({ text }) => text);
   const cutCharacters = cuts.reduce((sum, { leftOut }) => sum + leftOut, 0);
-  const last = combineRequest(request, texts, true, options);
-  if (texts.length <= 1 || promptSize(last, estimator) <= prompt) {
-    return { requests: [last], isLast: true, cutCharacters };
-  }
-  const groups: string[][] = [];
-  for (const text of texts) {
+  const ask = (texts: readonly Cut[], isLast: boolean) =>
+    combineRequest(
+      request,
+      texts.map(({ text }) => text),
+      isLast,
+      options,
+    );
+  const last = ask(cuts, true);
+  if (cuts.length <= 1 || promptSize(last, estimator) <= prompt) return { last, cutCharacters };
+  const groups: Cut[][] = [];
+  for (const text of cuts) {
     const group = groups.at(-1);
-    const grown = group && combineRequest(request, [...group, text], false, options);
-    if (group && grown && (group.length < 2 || promptSize(grown, estimator) <= prompt)) group.push(text);
+    if (group && (group.length < 2 || promptSize(ask([...group, text], false), estimator) <= prompt))
+      group.push(text);
     else groups.push([text]);
   }
-  return {
-    requests: groups.map((group) => combineRequest(request, group, false, options)),
-    isLast: false,
-    cutCharacters,
-  };
+  return { merges: groups.map((group) => ask(group, false)), cutCharacters };
 }
 
 /**
@@ -81,28 +68,23 @@ function combineRequest(
   isLast: boolean,
   options: FullFitOptions,
 ): SummaryRequest {
-  const { output, prompt } = roomFor(request, options);
   const messages = notes.map(asMessage);
-  const common = {
-    ...request,
-    purpose: "combine" as const,
-    messages,
-    transcript: renderTranscript(messages),
-  };
-  if (isLast) {
-    return {
-      ...common,
-      instructions: `${COMBINE_PREAMBLE}\n\n${request.instructions}`,
-      maxOutputTokens: output,
-    };
-  }
-  const { previousSummary, systemPrompt, ...rest } = common;
-  return {
-    ...rest,
-    instructions: MERGE_INSTRUCTIONS,
-    sections: [],
-    maxOutputTokens: Math.max(1, Math.min(output, Math.floor(prompt / 4))),
-  };
+  const parts = { purpose: "combine" as const, messages, transcript: renderTranscript(messages) };
+  if (!isLast) return notesRequest(request, { ...parts, instructions: MERGE_INSTRUCTIONS }, options);
+  const instructions = `${COMBINE_PREAMBLE}\n\n${request.instructions}`;
+  return { ...request, ...parts, instructions, maxOutputTokens: roomFor(request, options).output };
+}
+
+/** Returns a request for notes, which another request combines. */
+function notesRequest(
+  { previousSummary, systemPrompt, ...request }: SummaryRequest,
+  parts: Pick<SummaryRequest, "purpose" | "instructions" | "messages" | "transcript">,
+  options: FullFitOptions,
+): SummaryRequest {
+  const { output, prompt } = roomFor(request, options);
+  // Notes on several parts have to fit into one request later.
+  const maxOutputTokens = Math.max(1, Math.min(output, Math.floor(prompt / 4)));
+  return { ...request, ...parts, sections: [], maxOutputTokens };
 }
 
 /** Converts notes on a part to a message, in the form of a summary in a context. */
@@ -130,7 +112,7 @@ export function splitRequest(
   const { estimator, maxChunks } = options;
   const room = partRoom(request, options);
   const limit = options.toolResultLimits.at(-1) ?? 0;
-  const placed = request.messages.map((message, index) => shrink({ index, message }, limit, room, estimator));
+  const placed = request.messages.map((message, index) => shrink(message, index, limit, room, estimator));
   const shown = placed.filter((piece) => piece.text !== "" && piece.size <= room);
   if (shown.length === 0) {
     throw summaryError(
@@ -172,40 +154,31 @@ function partRequest(
 ): SummaryRequest {
   const missing = dropped.size === 1 ? "1 message is" : `${dropped.size} messages are`;
   const note = at === 0 && dropped.size > 0 ? `${missing} not shown` : undefined;
-  const { previousSummary, systemPrompt, ...rest } = request;
-  const { output, prompt } = roomFor(request, options);
-  return {
-    ...rest,
-    purpose: "chunk",
+  const shown = {
+    purpose: "chunk" as const,
     instructions: chunkInstructions(at + 1, parts),
-    sections: [],
     messages: pieces.map(({ message }) => message),
     transcript: joinTranscript(pieces, note),
-    // Notes on several parts have to fit into one request later.
-    maxOutputTokens: Math.max(1, Math.min(output, Math.floor(prompt / 4))),
   };
+  return notesRequest(request, shown, options);
 }
 
 /** Renders a message small enough for a part, if possible: its texts are cut in the middle until it fits. */
 function shrink(
-  { index, message }: Pick<PlacedMessage, "index" | "message">,
+  message: ContextMessage,
+  index: number,
   limit: number,
   room: number,
   estimator: TokenEstimator,
 ): SizedMessage {
-  const at = (toolResultLimit: number, textLimit: number): SizedMessage => {
-    const rendered = renderMessage(message, { toolResultLimit, textLimit });
-    return {
-      index,
-      message,
-      ...rendered,
-      size: rendered.text === "" ? 0 : estimator.text(rendered.text) + 1,
-    };
+  const within = (textLimit: number): SizedMessage => {
+    const rendered = renderMessage(message, { toolResultLimit: Math.min(limit, textLimit), textLimit });
+    const size = rendered.text === "" ? 0 : estimator.text(rendered.text) + 1;
+    return { index, message, ...rendered, size };
   };
-  const whole = at(limit, Number.POSITIVE_INFINITY);
+  const whole = within(Number.POSITIVE_INFINITY);
   if (whole.size <= room) return whole;
-  const characters = largest(whole.text.length, (most) => at(Math.min(limit, most), most).size <= room);
-  return at(Math.min(limit, characters), characters);
+  return within(largest(whole.text.length, (most) => within(most).size <= room));
 }
 
 /** Packs as many messages into each part as fit, in order. */
@@ -314,10 +287,8 @@ export function fillFitOptions(options: FitOptions): FullFitOptions {
  */
 export function roomFor(request: SummaryRequest, options: FullFitOptions) {
   const { contextWindow, maxOutputTokens } = options;
-  const output = Math.max(
-    1,
-    Math.floor(Math.min(request.maxOutputTokens, maxOutputTokens, contextWindow / 4)),
-  );
+  const most = Math.min(request.maxOutputTokens, maxOutputTokens, contextWindow / 4);
+  const output = Math.max(1, Math.floor(most));
   return { output, prompt: contextWindow - output - RESERVE };
 }
 

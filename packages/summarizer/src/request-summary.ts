@@ -120,22 +120,26 @@ export async function summarizeFitting(
   request: SummaryRequest,
   options: FittingOptions = {},
 ): Promise<FittedAnswer> {
-  const run = new FittingRun(summarizer, request, options.concurrency ?? 2);
+  const run = fittingRun(summarizer, request, options.concurrency ?? 2);
   const { contextWindow, maxOutputTokens } = summarizer;
-  const count = summarizer.promptTokens && ((asked: SummaryRequest) => summarizer.promptTokens!(asked));
   let full = fillFitOptions({ contextWindow, maxOutputTokens, ...options });
   for (let smaller = 0; ; smaller++) {
     let sent = Number.POSITIVE_INFINITY;
     try {
-      const plan = await raceAbort(fitRequest(request, full, count), request.signal);
+      const plan = await raceAbort(
+        fitRequest(request, full, async (asked) => summarizer.promptTokens?.(asked)),
+        request.signal,
+      );
       sent = Math.max(...plan.requests.map((asked) => promptSize(asked, full.estimator)));
       return await run.carryOut(plan);
     } catch (thrown) {
       const error = toSummarizerError(thrown, summarizer.name, request.signal);
-      run.record(error);
-      const isRefusedSize = error.code === "too-long" && sent < Number.POSITIVE_INFINITY;
-      if (!isRefusedSize || smaller === SMALLER_WINDOWS) throw run.fail(error);
-      full = { ...full, contextWindow: Math.floor(Math.min(full.contextWindow, sent) / 2) };
+      if (sent === Number.POSITIVE_INFINITY) run.record(error);
+      else if (error.code === "too-long" && smaller < SMALLER_WINDOWS) {
+        full = { ...full, contextWindow: Math.floor(Math.min(full.contextWindow, sent) / 2) };
+        continue;
+      }
+      throw run.fail(error);
     }
   }
 }
@@ -151,92 +155,69 @@ export function withFitting(summarizer: Summarizer, options: FittingOptions = {}
   };
 }
 
-/** State of one summary: its request, answers and usage so far. */
-class FittingRun {
-  readonly #attempts: FailedAttempt[] = [];
-  readonly #recorded = new WeakSet<SummaryError>();
-  readonly #summarizer: Summarizer;
-  readonly #request: SummaryRequest;
-  readonly #concurrency: number;
-  readonly #progress: ReturnType<typeof sharedProgress>;
-  #usage: SummaryAnswer["usage"];
-  #calls = 0;
+/** Calls for one summary, with their usage and failures so far. */
+function fittingRun(summarizer: Summarizer, original: SummaryRequest, concurrency: number) {
+  const { name } = summarizer;
+  const withProgress = sharedProgress(original.onProgress);
+  const attempts: FailedAttempt[] = [];
+  let usage: SummaryAnswer["usage"];
+  let calls = 0;
 
-  constructor(summarizer: Summarizer, request: SummaryRequest, concurrency: number) {
-    this.#summarizer = summarizer;
-    this.#request = request;
-    this.#concurrency = concurrency;
-    this.#progress = sharedProgress(request.onProgress);
-  }
-
-  async carryOut({
-    requests,
-    omitted,
-    options,
-  }: Awaited<ReturnType<typeof fitRequest>>): Promise<FittedAnswer> {
-    if (omitted.chunks.length === 0) return this.#finish(await this.#ask(requests[0]!), omitted);
-    let notes = await this.#askForNotes(requests);
-    const { request } = trimTask(this.#request, options);
-    let { summaryCharacters } = omitted;
-    for (;;) {
-      const step = combineNotes(request, notes, options);
-      summaryCharacters += step.cutCharacters;
-      if (step.isLast) {
-        return this.#finish(await this.#ask(step.requests[0]!), { ...omitted, summaryCharacters });
-      }
-      notes = await this.#askForNotes(step.requests);
-    }
-  }
-
-  /** Returns the error with the usage of all calls: failed ones, and finished ones whose notes are no longer needed. */
-  fail(error: SummaryError): SummaryError {
-    const usage = this.#usage;
-    const discarded = `${this.#calls} finished calls were discarded because another part failed.`;
-    const lost = usage ? [{ name: this.#summarizer.name, code: error.code, message: discarded, usage }] : [];
-    return withAttempts(error, [...this.#attempts, ...lost]);
-  }
-
-  /** Records the usage of an error, once. */
-  record(error: SummaryError): SummaryError {
-    if (!this.#recorded.has(error)) this.#attempts.push(...attemptsOf(this.#summarizer.name, error));
-    this.#recorded.add(error);
+  const record = (error: SummaryError): SummaryError => {
+    attempts.push(...attemptsOf(name, error));
     return error;
-  }
-
-  #askForNotes(requests: readonly SummaryRequest[]): Promise<string[]> {
-    return runPool(requests, this.#concurrency, this.#request.signal, async (request, signal) => {
-      const answer = await this.#ask({ ...request, signal });
-      return answer.text.trim();
-    });
-  }
+  };
 
   /** Makes one call, whose answer is valid. */
-  async #ask(request: SummaryRequest): Promise<SummaryAnswer> {
-    const { name } = this.#summarizer;
+  async function ask(request: SummaryRequest): Promise<SummaryAnswer> {
     try {
-      const asked = { ...request, ...this.#progress() };
-      const answer = await awaitAnswer(this.#summarizer, asked, ABORT_GRACE_MS);
+      const answer = await awaitAnswer(summarizer, { ...request, ...withProgress() }, ABORT_GRACE_MS);
       validAnswer(name, answer, request);
-      this.#calls += answer.calls ?? 1;
-      this.#usage = addUsage(this.#usage, answer.usage);
-      this.#attempts.push(...(answer.attempts ?? []));
+      calls += answer.calls ?? 1;
+      usage = addUsage(usage, answer.usage);
+      attempts.push(...(answer.attempts ?? []));
       return answer;
     } catch (thrown) {
-      throw this.record(toSummarizerError(thrown, name, request.signal));
+      throw record(toSummarizerError(thrown, name, request.signal));
     }
   }
 
-  #finish(answer: SummaryAnswer, omitted: SummaryOmission): FittedAnswer {
-    const usage = this.#usage;
-    const attempts = this.#attempts;
-    return {
-      ...answer,
-      ...(usage && { usage }),
-      ...(attempts.length > 0 && { attempts }),
-      omitted,
-      calls: this.#calls,
-    };
+  const askForNotes = (requests: readonly SummaryRequest[]): Promise<string[]> =>
+    runPool(requests, concurrency, original.signal, async (request, signal) => {
+      const answer = await ask({ ...request, signal });
+      return answer.text.trim();
+    });
+
+  async function finish(request: SummaryRequest, omitted: SummaryOmission): Promise<FittedAnswer> {
+    const answer = await ask(request);
+    return { ...answer, ...(usage && { usage }), ...(attempts.length > 0 && { attempts }), omitted, calls };
   }
+
+  return {
+    record,
+
+    async carryOut({ requests, omitted, options }: Awaited<ReturnType<typeof fitRequest>>) {
+      if (omitted.chunks.length === 0) return finish(requests[0]!, omitted);
+      let notes = await askForNotes(requests);
+      const { request } = trimTask(original, options);
+      let { summaryCharacters } = omitted;
+      for (;;) {
+        const { last, merges, cutCharacters } = combineNotes(request, notes, options);
+        summaryCharacters += cutCharacters;
+        if (last) return finish(last, { ...omitted, summaryCharacters });
+        notes = await askForNotes(merges);
+      }
+    },
+
+    /** Returns the error with the usage of all calls: failed ones, and finished ones whose notes are no longer needed. */
+    fail(error: SummaryError): SummaryError {
+      const message = `${calls} finished calls were discarded because another part failed.`;
+      return withAttempts(error, [
+        ...attempts,
+        ...(usage ? [{ name, code: error.code, message, usage }] : []),
+      ]);
+    },
+  };
 }
 
 /** More bytes than a token has on average in any text: a prompt with more bytes per token of room does not fit. */
@@ -267,18 +248,13 @@ export async function fitRequest(
   const options = fillFitOptions(given);
   const room = roomFor(request, options).prompt;
   let estimator = options.estimator;
-  let candidatesLeft = options.toolResultLimits.length;
-  for (const candidate of wholeCandidates(request, options)) {
-    candidatesLeft--;
-    const asked = candidate.requests[0]!;
+  for (const { asked, omitted, isLast } of wholeCandidates(request, options)) {
     const bound = promptSize(asked, options.estimator);
-    if (bound <= room) return { ...candidate, options };
     // The last candidate is always counted: the density of the text determines the number of parts.
-    if (bound > room * MOST_BYTES_PER_TOKEN && candidatesLeft > 0) continue;
-    const tokens = await promptTokens(asked);
-    if (tokens === undefined) continue;
-    if (tokens <= room) return { ...candidate, options };
-    estimator = scaled(options.estimator, (tokens / bound) * DENSITY_MARGIN);
+    const isCounted = bound > room && (isLast || bound <= room * MOST_BYTES_PER_TOKEN);
+    const tokens = isCounted ? await promptTokens(asked) : undefined;
+    if ((tokens ?? bound) <= room) return { requests: [asked], omitted, options };
+    if (tokens !== undefined) estimator = scaled(options.estimator, (tokens / bound) * DENSITY_MARGIN);
   }
   const learnt = { ...options, estimator };
   const { request: trimmed, characters } = trimTask(request, learnt);
@@ -299,7 +275,7 @@ function scaled(estimator: TokenEstimator, factor: number): TokenEstimator {
 }
 
 /** Yields the whole request, with shorter and shorter tool results; the first one is the unchanged request. */
-function* wholeCandidates(request: SummaryRequest, options: FullFitOptions): Generator<FittedRequest> {
+function* wholeCandidates(request: SummaryRequest, options: FullFitOptions) {
   const { request: trimmed, characters } = trimTask(request, options);
   const { output } = roomFor(request, options);
   for (const [step, limit] of options.toolResultLimits.entries()) {
@@ -312,8 +288,9 @@ function* wholeCandidates(request: SummaryRequest, options: FullFitOptions): Gen
     // The first step uses the caller's transcript unchanged: a hook may have edited it.
     const transcript = step === 0 ? request.transcript : joinTranscript(placed);
     yield {
-      requests: [{ ...trimmed, transcript, maxOutputTokens: output }],
+      asked: { ...trimmed, transcript, maxOutputTokens: output },
       omitted: { ...describeOmission(placed, new Set(), limit), summaryCharacters: characters },
+      isLast: step === options.toolResultLimits.length - 1,
     };
   }
 }
@@ -322,10 +299,7 @@ function* wholeCandidates(request: SummaryRequest, options: FullFitOptions): Gen
  * Cuts texts other than the transcript to their share: the previous summary to a quarter of the prompt, the user's
  * focus to an eighth. Longer texts are cut in the middle.
  */
-function trimTask(
-  request: SummaryRequest,
-  options: FullFitOptions,
-): { request: SummaryRequest; characters: number } {
+function trimTask(request: SummaryRequest, options: FullFitOptions) {
   const { prompt } = roomFor(request, options);
   const trimmed = { ...request };
   let characters = 0;
