@@ -23,29 +23,27 @@ export function collectFileOps(
     if (message.role === "toolResult" && message.isError === true) failed.add(message.toolCallId);
   }
   for (const message of messages) {
-    if (message.role === "compactionSummary" || message.role === "branchSummary") {
-      const lists = parseFileLists(message.summary ?? "");
-      addAll(into.read, lists.readFiles);
-      addAll(into.edited, lists.modifiedFiles);
-    }
+    if (message.role === "compactionSummary" || message.role === "branchSummary")
+      addListed(into, parseFileLists(message.summary ?? ""));
     if (isFailedAnswer(message)) continue;
     for (const call of toolCalls(message)) {
       if (failed.has(call.id)) continue;
       for (const { name, arguments: given } of callsWithin(call)) {
         if (typeof name !== "string") continue;
-        const touched = findFileTool(tools, name)?.files(recordOf(given)) ?? {};
-        addAll(into.read, touched.read);
-        addAll(into.written, touched.written);
-        addAll(into.edited, touched.edited);
+        addTouched(into, findFileTool(tools, name)?.files(recordOf(given)) ?? {});
       }
     }
   }
   return into;
 }
 
-function addAll(set: Set<string>, paths: readonly string[] = []): void {
-  for (const path of paths) set.add(path);
+function addTouched(into: FileOps, touched: TouchedFiles): void {
+  for (const kind of ["read", "written", "edited"] as const)
+    for (const path of touched[kind] ?? []) into[kind].add(path);
 }
+
+const addListed = (into: FileOps, { readFiles, modifiedFiles }: Record<keyof FileLists, unknown>) =>
+  addTouched(into, { read: texts(readFiles), edited: texts(modifiedFiles) });
 
 /** Returns arguments as an object; some agents write them as JSON text, or as the only text of a tool. */
 function recordOf(value: unknown): Record<string, unknown> {
@@ -155,14 +153,8 @@ export function recordedFiles(
   entry: { summary: string; details?: unknown } | undefined,
   into: FileOps = newFileOps(),
 ): FileOps {
-  if (!entry) return into;
-  collectFileOps([{ role: "branchSummary", summary: entry.summary, fromId: "", timestamp: 0 }], [], into);
-  const { readFiles, modifiedFiles } = (entry.details ?? {}) as {
-    readFiles?: unknown;
-    modifiedFiles?: unknown;
-  };
-  for (const path of texts(readFiles)) into.read.add(path);
-  for (const path of texts(modifiedFiles)) into.edited.add(path);
+  addListed(into, parseFileLists(entry?.summary ?? ""));
+  addListed(into, (entry?.details ?? {}) as Record<keyof FileLists, unknown>);
   return into;
 }
 
@@ -181,8 +173,7 @@ export function patchedFiles(patch: string): TouchedFiles {
   for (const [, path] of patch.matchAll(MOVE)) written.push(path!);
   for (const [, before, after] of patch.matchAll(DIFF_FILES)) {
     if (before === "/dev/null") written.push(after!);
-    else if (after === "/dev/null") edited.push(before!);
-    else edited.push(after!);
+    else edited.push(after === "/dev/null" ? before! : after!);
   }
   return { written, edited };
 }
@@ -196,7 +187,7 @@ const LIST_FIELDS = ["paths", "files", "file_paths", "filePaths"];
 function paths(args: Arguments): string[] {
   const lists = LIST_FIELDS.flatMap((field) => (Array.isArray(args[field]) ? args[field] : []));
   const values = [...PATH_FIELDS.map((field) => args[field]), ...lists.map(pathOf)];
-  return values.filter((value): value is string => typeof value === "string" && value !== "");
+  return texts(values).filter((path) => path !== "");
 }
 
 function pathOf(item: unknown): unknown {
@@ -204,14 +195,10 @@ function pathOf(item: unknown): unknown {
   return PATH_FIELDS.map((field) => (item as Arguments)[field]).find((value) => typeof value === "string");
 }
 
-const movedFiles = (args: Arguments): TouchedFiles => {
-  const named = (fields: string[]) =>
-    fields.map((field) => args[field]).filter((value): value is string => typeof value === "string");
-  return {
-    edited: named(["source", "from", "old_path", "oldPath"]),
-    written: named(["destination", "to", "new_path", "newPath"]),
-  };
-};
+const movedFiles = (args: Arguments): TouchedFiles => ({
+  edited: texts(["source", "from", "old_path", "oldPath"].map((field) => args[field])),
+  written: texts(["destination", "to", "new_path", "newPath"].map((field) => args[field])),
+});
 
 /** Returns the files of text editors with a single tool, whose `command` names the operation. */
 function editorFiles(args: Arguments): TouchedFiles {
@@ -222,25 +209,20 @@ function editorFiles(args: Arguments): TouchedFiles {
 
 /** Returns the files of a patch, in a separate field or in a command line that applies it. */
 function patchFiles(args: Arguments): TouchedFiles {
-  const texts = ["input", "patch", "patchText", "diff", "arguments", "command", "cmd"].flatMap((field) => {
-    const value = args[field];
-    return Array.isArray(value) ? value : [value];
-  });
-  const found = patchedFiles(texts.filter((text) => typeof text === "string").join("\n"));
-  const isEmpty = !found.written?.length && !found.edited?.length;
-  return isEmpty ? { edited: paths(args) } : found;
+  const fields = ["input", "patch", "patchText", "diff", "arguments", "command", "cmd"];
+  const found = patchedFiles(texts(fields.flatMap((field) => args[field])).join("\n"));
+  return found.written?.length || found.edited?.length ? found : { edited: paths(args) };
 }
 
 /** Returns the files of a command: they are unknown, except those of a patch in the usual form. */
-function commandFiles(args: Arguments): TouchedFiles {
-  const { written = [], edited = [] } = patchFiles({ command: args["command"] ?? args["cmd"] });
-  return { written, edited };
-}
+const commandFiles = ({ command, cmd }: Arguments) => patchFiles({ command: command ?? cmd });
 
-const reading = (name: string): FileTool => ({ name, files: (args) => ({ read: paths(args) }) });
-const writing = (name: string): FileTool => ({ name, files: (args) => ({ written: paths(args) }) });
-const editing = (name: string): FileTool => ({ name, files: (args) => ({ edited: paths(args) }) });
-const using = (name: string, files: FileTool["files"]): FileTool => ({ name, files });
+const using =
+  (files: FileTool["files"]) =>
+  (name: string): FileTool => ({ name, files });
+const reading = using((args) => ({ read: paths(args) }));
+const writing = using((args) => ({ written: paths(args) }));
+const editing = using((args) => ({ edited: paths(args) }));
 
 /** Tools of common agents, by their names. To extend the list: `[...fileTools, myTool]`. */
 export const fileTools: readonly FileTool[] = [
@@ -251,10 +233,10 @@ export const fileTools: readonly FileTool[] = [
   ...["write", "write_file", "WriteFile", "create_file", "write_to_file", "save_file", "create"].map(writing),
   ...["edit", "edit_file", "EditFile", "MultiEdit", "multi_edit", "NotebookEdit", "replace"].map(editing),
   ...["str_replace", "replace_in_file", "search_replace", "insert", "apply_diff", "delete_file"].map(editing),
-  ...["str_replace_based_edit_tool", "str_replace_editor"].map((name) => using(name, editorFiles)),
-  ...["apply_patch", "patch"].map((name) => using(name, patchFiles)),
-  ...["bash", "shell", "exec_command", "local_shell"].map((name) => using(name, commandFiles)),
-  ...["move_file", "rename_file"].map((name) => using(name, movedFiles)),
+  ...["str_replace_based_edit_tool", "str_replace_editor"].map(using(editorFiles)),
+  ...["apply_patch", "patch"].map(using(patchFiles)),
+  ...["bash", "shell", "exec_command", "local_shell"].map(using(commandFiles)),
+  ...["move_file", "rename_file"].map(using(movedFiles)),
 ];
 
 /** Files of one call: paths as the call names them. */
@@ -331,13 +313,17 @@ export function callsWithin(call: ToolCallBlock): readonly ToolCallBlock[] {
   const program = programOf(call);
   if (program === undefined) return [call];
   const values = new Map<string, unknown>();
+  let readTo = 0;
   for (const match of program.matchAll(NAMED_VALUE)) {
-    const value = new LiteralReader(program, match.index + match[0].length, values).read();
+    // No text is read twice: a value that is never closed reaches to the end of the program.
+    if (match.index < readTo) continue;
+    const { value, end } = readLiteral(program, match.index + match[0].length, values);
+    readTo = end;
     if (value !== undefined) values.set(match[1]!, value);
   }
   const nested: ToolCallBlock[] = [];
   for (const match of program.matchAll(NESTED_CALL)) {
-    const given = new LiteralReader(program, match.index + match[0].length, values).read();
+    const { value: given } = readLiteral(program, match.index + match[0].length, values);
     const input = isRecord(given) ? given : typeof given === "string" ? { input: given } : {};
     nested.push({ type: "toolCall", id: call.id, name: match[1] ?? match[2]!, arguments: input });
     if (nested.length === MOST_CALLS) break;
@@ -351,6 +337,7 @@ function programOf({ name, arguments: given }: ToolCallBlock): string | undefine
   return texts.find((text): text is string => typeof text === "string" && text.includes("tools"));
 }
 
+/** Characters of escapes in a text; an escaped line end is no part of the text. */
 const ESCAPED: Readonly<Record<string, string>> = {
   n: "\n",
   t: "\t",
@@ -359,107 +346,79 @@ const ESCAPED: Readonly<Record<string, string>> = {
   f: "\f",
   v: "\v",
   0: "\0",
+  "\n": "",
 };
+const ESCAPE = /\\(?:(u\{[\da-fA-F]{1,6}\}|u[\da-fA-F]{4}|x[\da-fA-F]{2})|([\s\S]?))/g;
 
-/** Reads one literal of JavaScript; undefined for any other expression. */
-class LiteralReader {
-  readonly #code: string;
-  readonly #values: ReadonlyMap<string, unknown>;
-  #at: number;
-  #depth = 0;
+function unescaped(_: string, hex: string | undefined, letter: string): string {
+  if (hex === undefined) return ESCAPED[letter] ?? letter;
+  const code = Number.parseInt(hex.replace(/[ux{}]/g, ""), 16);
+  return code <= 0x10ffff ? String.fromCodePoint(code) : "";
+}
 
-  constructor(code: string, at: number, values: ReadonlyMap<string, unknown>) {
-    this.#code = code;
-    this.#at = at;
-    this.#values = values;
-  }
+/**
+ * Reads the literal of JavaScript at a place; `value` is undefined for any other expression. `end` is the place after it.
+ */
+function readLiteral(code: string, start: number, values: ReadonlyMap<string, unknown>) {
+  let at = start;
+  const take = (pattern: RegExp): string => {
+    pattern.lastIndex = at;
+    const found = pattern.exec(code)?.[0] ?? "";
+    at += found.length;
+    return found;
+  };
 
-  read(): unknown {
-    this.#skip(/(?:\s|\/\/[^\n]*\n|\/\*[^*]*\*\/)*/y);
-    const next = this.#code[this.#at];
-    if (next === '"' || next === "'" || next === "`") return this.#text(next);
-    if (this.#depth >= DEEPEST) return undefined;
-    this.#depth++;
-    try {
-      if (next === "{") return this.#object();
-      if (next === "[") return this.#array();
-    } finally {
-      this.#depth--;
+  function read(depth: number): unknown {
+    take(/(?:\s|\/\/[^\n]*\n|\/\*[^*]*\*\/)*/y);
+    if (/["'`]/.test(code.charAt(at))) return readText();
+    if (depth >= DEEPEST) return undefined;
+    if (code[at] === "{") return readObject(depth + 1);
+    if (code[at] === "[") {
+      const items: unknown[] = [];
+      readItems("]", () => items.push(read(depth + 1)) > 0);
+      return items;
     }
-    const word = this.#skip(/String\.raw(?=`)|-?\d+(?:\.\d+)?|[A-Za-z_$][\w$]*/y);
-    if (word === "String.raw") return this.#text("`", true);
+    const word = take(/String\.raw(?=`)|-?\d+(?:\.\d+)?|[A-Za-z_$][\w$]*/y);
+    if (word === "String.raw") return readText(true);
     if (word === "" || word === "null") return undefined;
     if (/^-?\d/.test(word)) return Number(word);
-    return word === "true" ? true : word === "false" ? false : this.#values.get(word);
-  }
-
-  #skip(pattern: RegExp): string {
-    pattern.lastIndex = this.#at;
-    const found = pattern.exec(this.#code)?.[0] ?? "";
-    this.#at += found.length;
-    return found;
+    return word === "true" ? true : word === "false" ? false : values.get(word);
   }
 
   /** Reads a text; pieces joined by `+` become one text. Placeholders of a template are unchanged. */
-  #text(quote: string, isRaw = false): string {
-    let text = "";
-    const { length } = this.#code;
-    for (this.#at++; this.#at < length && this.#code[this.#at] !== quote; this.#at++) {
-      const character = this.#code[this.#at]!;
-      text += character === "\\" && !isRaw ? this.#escaped() : character;
-    }
-    this.#at++;
-    if (this.#skip(/\s*\+\s*(?=["'`])/y) !== "") text += this.#text(this.#code[this.#at]!);
-    return text;
+  function readText(isRaw = false): string {
+    const pieces: string[] = [];
+    do {
+      const quote = code[at];
+      const isPlain = isRaw && pieces.length === 0;
+      const from = ++at;
+      while (at < code.length && code[at] !== quote) at += code[at] === "\\" && !isPlain ? 2 : 1;
+      const text = code.slice(from, at++);
+      pieces.push(isPlain ? text : text.replace(ESCAPE, unescaped));
+    } while (take(/\s*\+\s*(?=["'`])/y) !== "");
+    return pieces.join("");
   }
 
-  #escaped(): string {
-    this.#at++;
-    const hex = this.#skip(/u\{[0-9a-fA-F]{1,6}\}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}/y);
-    if (hex === "") {
-      const character = this.#code[this.#at] ?? "";
-      return character === "\n" ? "" : (ESCAPED[character] ?? character);
-    }
-    // The caller steps over the last character.
-    this.#at--;
-    const code = Number.parseInt(hex.replace(/[ux{}]/g, ""), 16);
-    return code <= 0x10ffff ? String.fromCodePoint(code) : "";
-  }
-
-  #object(): Record<string, unknown> {
+  function readObject(depth: number): Record<string, unknown> {
     const members: [string, unknown][] = [];
-    this.#at++;
-    for (;;) {
-      this.#skip(/[\s,]*/y);
-      const next = this.#code[this.#at];
-      if (next === undefined || next === "}") break;
-      const name = next === '"' || next === "'" ? this.#text(next) : this.#skip(/[A-Za-z_$][\w$]*|\d+/y);
-      if (name === "") break;
-      const isShort = this.#skip(/\s*:\s*/y) === "";
-      members.push([name, isShort ? this.#values.get(name) : this.read()]);
-      this.#toNext("}");
-    }
-    this.#at++;
+    readItems("}", () => {
+      const name = /["']/.test(code.charAt(at)) ? readText() : take(/[A-Za-z_$][\w$]*|\d+/y);
+      const isShort = take(/\s*:\s*/y) === "";
+      if (name !== "") members.push([name, isShort ? values.get(name) : read(depth)]);
+      return name !== "";
+    });
     return Object.fromEntries(members);
   }
 
-  #array(): unknown[] {
-    const items: unknown[] = [];
-    this.#at++;
-    for (;;) {
-      this.#skip(/[\s,]*/y);
-      const next = this.#code[this.#at];
-      if (next === undefined || next === "]") break;
-      items.push(this.read());
-      this.#toNext("]");
+  /** Reads items up to `end`, or until one has no name. The rest of an item that is not a literal is skipped. */
+  function readItems(end: "}" | "]", readItem: () => boolean): void {
+    for (at++; ; ) {
+      take(/[\s,]*/y);
+      if (at >= code.length || code[at] === end || !readItem()) break;
+      while (at < code.length && code[at] !== "," && code[at] !== end) at++;
     }
-    this.#at++;
-    return items;
+    at++;
   }
 
-  /** Skips the rest of a value that is not a literal: to the next comma, or to the end of the surrounding value. */
-  #toNext(end: "}" | "]"): void {
-    while (this.#at < this.#code.length && this.#code[this.#at] !== "," && this.#code[this.#at] !== end)
-      this.#at++;
-  }
+  return { value: read(0), end: at };
 }

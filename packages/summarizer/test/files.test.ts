@@ -76,8 +76,11 @@ describe("collectFileOps", () => {
   it("does not run programs in the arguments of other tools, and reads hostile ones in linear time", () => {
     const input = "await tools.write_file({path: 'a'})";
     expect(listsOf([call("note", { input })]).modifiedFiles).toEqual([]);
-    for (const hostile of ["tools.a({a:".repeat(20_000), `tools.a(${"[".repeat(100_000)}`])
+    const never = ["tools.a({a:".repeat(20_000), `tools.a(${"[".repeat(100_000)}`];
+    for (const hostile of [...never, `${"const a=[x ".repeat(20_000)} tools.a(`])
       expect(listsOf([call("exec", { input: hostile })]).modifiedFiles).toEqual([]);
+    const pieces = "'*** Add File: a\\n' + ".repeat(20_000);
+    expect(listsOf([call("exec", { input: `tools.apply_patch(${pieces}'')` })]).modifiedFiles).toEqual(["a"]);
   });
 
   it("uses a tool's own declaration first, and knows nothing of other tools", () => {
