@@ -330,6 +330,34 @@ describe("the cause of a break of the prompt cache", () => {
     expect(cacheLedger(tree).calls.map(({ prefix }) => prefix.tokens)).toEqual([0, 1_000]);
   });
 
+  test("a request from an earlier entry of the same path continues on a branch", async () => {
+    const { talk, session, asked } = await converse();
+    await session.navigate(asked[3]!);
+    const entryId = session.leafId;
+    await talk.answer();
+    expect(cacheLedger(session.tree).calls.at(-1)!.difference).toEqual({ cause: "branch", entryId });
+  });
+
+  test("an invalid message on a branch that is left breaks nothing", async () => {
+    const { talk, session, asked } = await converse();
+    const invalid = {
+      ...session.tree.getEntry(asked[7]!)!,
+      id: "invalid",
+      parentId: asked[7],
+      message: null,
+    };
+    const end = JSON.stringify({ ...session.tree.getEntry(asked[7]!)!, id: "end", parentId: "invalid" });
+    await session.navigate(asked[3]!);
+    const entryId = session.leafId;
+    await talk.answer();
+    const lines = [...session.tree.ids()].map((id) => JSON.stringify(session.tree.getEntry(id)));
+    const at = lines.findIndex((line) => line.includes(`"id":"${asked[7]}"`)) + 1;
+    const answered = lines[at]!.replace(`"parentId":"${asked[7]}"`, '"parentId":"end"');
+    lines.splice(at, 1, JSON.stringify(invalid), end, answered);
+    const tree = new Tree(bytesView(new TextEncoder().encode(`${lines.join("\n")}\n`)));
+    expect(cacheLedger(tree).calls.at(-1)!.difference).toEqual({ cause: "branch", entryId });
+  });
+
   test("entries outside of the conversation break nothing", async () => {
     const { talk, session, asked } = await converse();
     await session.label(asked[0]!, "first");

@@ -1,5 +1,4 @@
 export {
-  applySettings,
   CHARS_PER_TOKEN,
   contextOfPath,
   estimateTokens,
@@ -10,6 +9,7 @@ export {
   projectPath,
   type SessionContext,
   settingsAlong,
+  settingsIn,
 } from "./context/context.ts";
 export {
   buildSessionContext,

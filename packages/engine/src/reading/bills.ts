@@ -156,15 +156,19 @@ export function copiedRows(tree: Tree): ReadonlySet<number> {
   return new Set(pathRows(tree, tree.row(entryId)));
 }
 
-/** Sums up the calls that the entries of some rows bill. */
-export function billOfRows(tree: Tree, rows: Iterable<number>, prices?: OwnPrices): UsageTotals {
+/** Sums up calls. */
+export function totalOf(calls: Iterable<BilledCall>, prices?: OwnPrices): UsageTotals {
   const total = nothingBilled();
-  for (const row of rows) {
-    const call = billedCallAt(tree, row);
-    if (call) addBill(total, call.usage, call, prices);
-  }
+  for (const call of calls) addBill(total, call.usage, call, prices);
   return total;
 }
+
+/** Sums up the calls that the entries of some rows bill. */
+export const billOfRows = (tree: Tree, rows: Iterable<number>, prices?: OwnPrices): UsageTotals =>
+  totalOf(
+    [...rows].flatMap((row) => billedCallAt(tree, row) ?? []),
+    prices,
+  );
 
 /** Returns the price of a call in US dollars from its bill; 0 when the bill records none. */
 export const costOf = (usage: Usage | undefined): number => amount(usage?.cost?.total);
@@ -179,7 +183,7 @@ export function billedCallAt(tree: Tree, row: number): BilledCall | undefined {
   // A damaged log may have an entry twice: it is counted as one call.
   if (tree.index.rowOf(entry.id) !== row) return undefined;
   const usage = usageOf(entry);
-  return usage && { kind: kindOfWork(entry), ...modelOf(entry), usage };
+  return usage && { ...workOf(entry), usage };
 }
 
 /** Returns the usage that an entry bills; undefined when it bills none. */
@@ -283,19 +287,17 @@ interface Billed {
 const UNBILLED: ReadonlySet<string> = new Set(["user", "toolResult"]);
 const MAY_BILL: ReadonlySet<string> = new Set(["message", "compaction", "branch_summary", "usage"]);
 
-function kindOfWork(entry: Entry): string {
-  if (entry.type === "message") return "answer";
-  return entry.type === "usage" ? text((entry as Billed).kind) : entry.type;
-}
-
-/** Returns the model of a bill. Answers and bills name it themselves; summaries name it in their details. */
-function modelOf(entry: Entry): Pick<BilledCall, "provider" | "model"> {
+/** Returns kind and model of a bill. Answers and bills name the model themselves; summaries name it in their details. */
+function workOf(entry: Entry): Omit<BilledCall, "usage"> {
   const bill = billIn(entry);
-  if (entry.type === "message" || entry.type === "usage")
-    return { provider: text(bill.provider), model: text(bill.model) };
+  if (entry.type === "message" || entry.type === "usage") {
+    const kind = entry.type === "message" ? "answer" : text(bill.kind);
+    return { kind, provider: text(bill.provider), model: text(bill.model) };
+  }
   const { model, source, settings } = (bill.details ?? {}) as Partial<CompactionDetails>;
   // Imported compactions name no model: the session's model wrote them.
   return {
+    kind: entry.type,
     provider: text(model?.provider ?? source ?? settings?.provider),
     model: text(model?.modelId ?? source ?? settings?.modelId),
   };

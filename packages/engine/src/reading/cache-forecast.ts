@@ -1,4 +1,3 @@
-import { jsonText } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,
   contextOfPath,
@@ -15,6 +14,7 @@ import {
 import { pricesOf, type TokenPrices } from "@espalier/summarizer";
 import { amount } from "./bills.ts";
 import { formatCost } from "./figures.ts";
+import { sentText } from "./requests.ts";
 
 /** Effect of an action on the next request's use of the prompt cache. Sizes are tokens as the provider counts them. */
 export interface CacheForecast {
@@ -80,11 +80,6 @@ export function cacheChange(before: SessionContext, after: SessionContext): Cach
   return { tokens: estimateTotal(after.messages), shared: estimateTotal(shared) };
 }
 
-/** Returns the part of a message that a provider is sent, as text, without its time and its usage. */
-function sentText({ timestamp: _, ...message }: ContextMessage): string {
-  return jsonText({ ...message, usage: undefined });
-}
-
 /**
  * Forecasts the effect of moving from one row to another on the prompt cache: of a navigation or a compaction. -1 is
  * before the first entry.
@@ -97,10 +92,11 @@ export function forecastNavigation(
   to: number,
   own?: Readonly<Record<string, TokenPrices>>,
 ): CacheForecast {
-  const [before, after] = [from, to].map((row) => {
+  const contextAt = (row: number) => {
     const window = pathWindowAt(tree, row);
     return contextOfPath(window.entries, window.before);
-  }) as [SessionContext, SessionContext];
+  };
+  const [before, after] = [contextAt(from), contextAt(to)];
   return forecastCache(before, cacheChange(before, after), pricesOf(after.model, after.tokens, own));
 }
 

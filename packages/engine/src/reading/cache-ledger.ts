@@ -10,12 +10,12 @@ import {
 } from "@espalier/session-tree";
 import { pricesOf, type TokenPrices } from "@espalier/summarizer";
 import {
+  addBill,
   amount,
   type BilledCall,
-  type CallPrice,
   type CountedCall,
   callAt,
-  priceOf,
+  nothingBilled,
   textSize,
 } from "./bills.ts";
 import {
@@ -119,21 +119,20 @@ export class CacheReader {
   readonly #tree: Tree;
   readonly #lifeMs: number;
   readonly #requests: RequestReader;
-  readonly #rates: Rates;
   readonly #prices: CacheLedgerOptions["prices"];
+  readonly #rates = new Map<string, Rates>();
   readonly #calls: CacheCall[] = [];
-  readonly #found: { at: CountedCall; entryId: string; cause: CacheCause; missed: number }[] = [];
+  readonly #found: (RequestDifference & { at: CountedCall; rates: Rates; missed: number })[] = [];
   /** Last calls, newest first. */
   #earlier: CountedCall[] = [];
   #first: CountedCall | undefined;
   #row = 0;
-  readonly #paid = { total: 0, estimated: 0, unpriced: 0 };
+  readonly #paid = nothingBilled();
 
   constructor(tree: Tree, { prices, lifeMs = CACHE_LIFE_MS }: CacheLedgerOptions = {}) {
     this.#tree = tree;
     this.#lifeMs = lifeMs;
     this.#requests = new RequestReader(tree);
-    this.#rates = new Rates(prices);
     this.#prices = prices;
   }
 
@@ -148,26 +147,23 @@ export class CacheReader {
   /** Ledger of the rows read so far. */
   get ledger(): CacheLedger {
     const breaks = this.#found
-      .filter(({ at }) => this.#rates.isCached(at.billed))
-      .map(({ at, entryId, cause, missed }) => {
+      .filter(({ rates }) => rates.isCached)
+      .map(({ at, rates, entryId, cause, missed }) => {
         const tokens = Math.min(missed, at.fresh + at.written);
-        return { call: at.entryId, entryId, tokens, cost: this.#rates.lost(at, tokens), cause };
+        const cost = (priceOfMiss(at, rates, this.#prices) * tokens) / MILLION;
+        return { call: at.entryId, entryId, tokens, cost, cause };
       });
-    const cost = { ...this.#paid, lost: sumOf(breaks, "cost") };
+    const { cost: total, estimated, unpriced } = this.#paid;
+    const lost = breaks.reduce((sum, { cost }) => sum + cost, 0);
+    const cost = { total, estimated, unpriced, lost };
     return { calls: [...this.#calls], breaks, cost, byCause: byCause(breaks) };
-  }
-
-  #pay(price: CallPrice | undefined): void {
-    if (!price) this.#paid.unpriced++;
-    else this.#paid.total += price.cost;
-    if (price?.isEstimated) this.#paid.estimated += price.cost;
   }
 
   #add(call: CountedCall): void {
     const [before] = this.#earlier;
     this.#first ??= call;
-    this.#pay(priceOf(call.billed, this.#prices));
-    this.#rates.learn(call.billed);
+    addBill(this.#paid, call.billed.usage, call.billed, this.#prices);
+    const rates = this.#learn(call.billed);
     const compared = this.#requests.next(lastRowOf(this.#tree, call));
     this.#calls.push({
       entryId: call.entryId,
@@ -179,8 +175,18 @@ export class CacheReader {
     });
     const missed = before ? before.context - call.read : 0;
     if (before && missed > CACHE_SLACK)
-      this.#found.push({ at: call, missed, ...this.#explain(call, before, compared) });
+      this.#found.push({ at: call, rates, missed, ...this.#explain(call, before, compared) });
     this.#earlier = [call, ...this.#earlier.slice(0, CALLS_LOOKED_BACK - 1)];
+  }
+
+  /** Returns the prices of a model, with those that the usage of a call shows. */
+  #learn({ provider, model, usage }: BilledCall): Rates {
+    const key = `${provider}/${model}`;
+    const rates = this.#rates.get(key) ?? { isCached: false };
+    this.#rates.set(key, rates);
+    rates.isCached ||= amount(usage.cacheRead) + amount(usage.cacheWrite) > 0;
+    for (const part of ["input", "cacheRead", "cacheWrite"] as const) rates[part] ??= rateOf(usage, part);
+    return rates;
   }
 
   /** Finds the cause of a break. Order: change of the model, changes in the file, pause, remaining causes. */
@@ -244,16 +250,16 @@ const CALLS_LOOKED_BACK = 20;
 /** Maximum difference between the clocks of two programs, and between the times of an answer and its line. */
 const CLOCK_MS = 1_000;
 
-const sumOf = (breaks: readonly CacheBreak[], key: "cost" | "tokens"): number =>
-  breaks.reduce((sum, one) => sum + one[key], 0);
-
 function byCause(breaks: readonly CacheBreak[]): CacheLedger["byCause"] {
-  const causes = [...new Set(breaks.map(({ cause }) => cause))];
-  const sums = causes.map((cause) => {
-    const of = breaks.filter((one) => one.cause === cause);
-    return [cause, { breaks: of.length, tokens: sumOf(of, "tokens"), cost: sumOf(of, "cost") }] as const;
-  });
-  return Object.fromEntries(sums.sort(([, a], [, b]) => b.cost - a.cost || b.tokens - a.tokens));
+  const sums: CacheLedger["byCause"] = {};
+  for (const { cause, tokens, cost } of breaks) {
+    sums[cause] ??= { breaks: 0, tokens: 0, cost: 0 };
+    sums[cause].breaks++;
+    sums[cause].tokens += tokens;
+    sums[cause].cost += cost;
+  }
+  const sorted = Object.entries(sums).sort(([, a], [, b]) => b.cost - a.cost || b.tokens - a.tokens);
+  return Object.fromEntries(sorted);
 }
 
 /** Lower and upper limit of a size in tokens. */
@@ -307,62 +313,41 @@ function thoughtBefore(tree: Tree, row: number): boolean {
   return false;
 }
 
-/** Prices that the usage of a model shows. */
-interface Learnt {
-  read?: number | undefined;
-  write?: number | undefined;
-  input?: number | undefined;
+/** Prices that the usage of a model shows, in US dollars per million tokens. */
+interface Rates extends Partial<Record<Priced, number | undefined>> {
   /** True when its provider has reported a cache. */
-  cached: boolean;
+  isCached: boolean;
 }
 
-/** Prices of a session's models: those of the caller, else those that its usage shows, else those of the catalogue. */
-class Rates {
-  readonly #own: CacheLedgerOptions["prices"];
-  readonly #learnt = new Map<string, Learnt>();
+/** Part of a prompt with a price of its own. */
+type Priced = "input" | "cacheRead" | "cacheWrite";
 
-  constructor(own: CacheLedgerOptions["prices"]) {
-    this.#own = own;
-  }
-
-  /** Reads the prices that the usage of a call shows. */
-  learn({ provider, model, usage }: BilledCall): void {
-    const key = `${provider}/${model}`;
-    const rate = this.#learnt.get(key) ?? { cached: false };
-    this.#learnt.set(key, rate);
-    rate.cached ||= amount(usage.cacheRead) + amount(usage.cacheWrite) > 0;
-    rate.read ??= rateOf(usage.cost?.cacheRead, usage.cacheRead);
-    rate.write ??= rateOf(usage.cost?.cacheWrite, usage.cacheWrite);
-    rate.input ??= rateOf(usage.cost?.input, usage.input);
-  }
-
-  /** Returns whether the provider reports a cache for this model. */
-  isCached({ provider, model }: BilledCall): boolean {
-    return this.#learnt.get(`${provider}/${model}`)?.cached === true;
-  }
-
-  /** Returns the additional cost of so many tokens of a call that were not read from the cache, in US dollars. */
-  lost({ billed, fresh, written, context }: CountedCall, tokens: number): number {
-    const { provider, model, usage } = billed;
-    const named = { provider, modelId: model };
-    const known = pricesOf(named, context, this.#own);
-    const own = known !== pricesOf(named, context) ? known : undefined;
-    const learnt = this.#learnt.get(`${provider}/${model}`);
-    const input = own?.input ?? rateOf(usage.cost?.input, fresh) ?? learnt?.input ?? known?.input;
-    const write =
-      own?.cacheWrite ?? rateOf(usage.cost?.cacheWrite, written) ?? learnt?.write ?? known?.cacheWrite;
-    const read = own?.cacheRead ?? learnt?.read ?? known?.cacheRead;
-    if (read === undefined) return 0;
-    const share = written / (fresh + written || 1);
-    const paid = share * (write ?? input ?? read) + (1 - share) * (input ?? write ?? read);
-    return (Math.max(0, paid - read) * tokens) / MILLION;
-  }
+/**
+ * Returns the additional price of tokens of a call that were not read from the cache, in US dollars per million. The
+ * prices are those of the caller, else those that the usage of the model shows, else those of the catalogue.
+ */
+function priceOfMiss(
+  { billed: { provider, model, usage }, fresh, written, context }: CountedCall,
+  rates: Rates,
+  prices: CacheLedgerOptions["prices"],
+): number {
+  const named = { provider, modelId: model };
+  const known = pricesOf(named, context, prices);
+  const own = known !== pricesOf(named, context) ? known : undefined;
+  const priceOf = (part: Priced, billed?: number) => own?.[part] ?? billed ?? rates[part] ?? known?.[part];
+  const [input, write] = (["input", "cacheWrite"] as const).map((part) => priceOf(part, rateOf(usage, part)));
+  const read = priceOf("cacheRead");
+  if (read === undefined) return 0;
+  const share = written / (fresh + written || 1);
+  const paid = share * (write ?? input ?? read) + (1 - share) * (input ?? write ?? read);
+  return Math.max(0, paid - read);
 }
 
 const MILLION = 1_000_000;
 
-/** Returns US dollars per million tokens from a recorded cost; undefined when it shows no price. */
-function rateOf(cost: unknown, tokens: unknown): number | undefined {
-  const count = amount(tokens);
+/** Returns US dollars per million tokens from the recorded cost of a part; undefined when it shows no price. */
+function rateOf(usage: BilledCall["usage"], part: Priced): number | undefined {
+  const cost: unknown = usage.cost?.[part];
+  const count = amount(usage[part]);
   return typeof cost === "number" && cost > 0 && count > 0 ? (cost / count) * MILLION : undefined;
 }

@@ -49,35 +49,24 @@ export function compareBranches(
   b: string | null,
   options: { tools?: readonly FileTool[]; prices?: OwnPrices } = {},
 ): BranchComparison {
-  const [rowA, rowB] = [a, b].map((id) => (id === null ? -1 : movingRow(tree, tree.row(id)))) as [
-    number,
-    number,
-  ];
+  const rowOf = (id: string | null) => (id === null ? -1 : movingRow(tree, tree.row(id)));
+  const [rowA, rowB] = [rowOf(a), rowOf(b)];
   const ancestor = commonAncestorRow(tree, rowA, rowB);
-  return {
-    commonAncestorId: ancestor < 0 ? null : tree.idAt(ancestor),
-    a: sideOf(tree, rowA, ancestor, options),
-    b: sideOf(tree, rowB, ancestor, options),
+  const sideTo = (leafRow: number): BranchSide => {
+    const rows = pathRows(tree, leafRow, ancestor);
+    const messages = rows.flatMap((row) => messagesOf(tree.entryAt(row)));
+    const bill = billOfRows(tree, rows, options.prices);
+    const { read, written, edited } = collectFileOps(messages, options.tools);
+    return {
+      leafId: leafRow < 0 ? null : tree.idAt(leafRow),
+      entryIds: rows.map((row) => tree.idAt(row)),
+      messages: messages.length,
+      tokens: estimateTotal(messages),
+      cost: bill.calls > 0 && bill.unpriced === bill.calls ? null : bill.cost,
+      estimated: bill.estimated,
+      files: [...new Set([...read, ...written, ...edited])].sort(),
+    };
   };
-}
-
-function sideOf(
-  tree: Tree,
-  leafRow: number,
-  ancestor: number,
-  { tools, prices }: { tools?: readonly FileTool[]; prices?: OwnPrices },
-): BranchSide {
-  const rows = pathRows(tree, leafRow, ancestor);
-  const messages = rows.flatMap((row) => messagesOf(tree.entryAt(row)));
-  const bill = billOfRows(tree, rows, prices);
-  const { read, written, edited } = collectFileOps(messages, tools);
-  return {
-    leafId: leafRow < 0 ? null : tree.idAt(leafRow),
-    entryIds: rows.map((row) => tree.idAt(row)),
-    messages: messages.length,
-    tokens: estimateTotal(messages),
-    cost: bill.calls > 0 && bill.unpriced === bill.calls ? null : bill.cost,
-    estimated: bill.estimated,
-    files: [...new Set([...read, ...written, ...edited])].sort(),
-  };
+  const commonAncestorId = ancestor < 0 ? null : tree.idAt(ancestor);
+  return { commonAncestorId, a: sideTo(rowA), b: sideTo(rowB) };
 }

@@ -1,6 +1,5 @@
 import { jsonText } from "@espalier/jsonl-stream";
 import {
-  applySettings,
   type ContextEditEntry,
   type ContextMessage,
   commonAncestorRow,
@@ -15,6 +14,7 @@ import {
   isMessage,
   kindOf,
   messagesOf,
+  type ProjectedEntry,
   pathRows,
   pathWindowAt,
   projectPath,
@@ -22,6 +22,7 @@ import {
   type Settings,
   type SystemMessage,
   settingsAlong,
+  settingsIn,
   type Tree,
   thinkingLevelChange,
   toolCalls,
@@ -99,12 +100,9 @@ interface Item {
    * changed; or it is left out, because a later result moved up to its call.
    */
   thinking: "none" | "sent" | "in-loop" | "left-out";
-}
-
-/** An entry, its row, and the bytes of its line, which are about those of its message in a request. */
-interface Place {
-  entry: Entry;
-  row: number;
+  /** Tokens of the request up to and including this message. */
+  tokens: number;
+  /** Bytes of the request up to and including this message: those of lines are about those of their messages. */
   bytes: number;
 }
 
@@ -112,120 +110,57 @@ interface Place {
  * A request by its entries: messages in reading order, and the other parts. A request that only adds messages shares
  * the lists of the earlier request, so each request stores its own length.
  */
-class RequestState {
+interface RequestState {
   readonly row: number;
-  settings: Settings;
+  readonly settings: Settings;
   readonly compactionId: string | undefined;
   /** System messages, which define the system prompt and the tools. */
-  readonly system: { entry: Entry; message: SystemMessage }[] = [];
+  readonly system: { entryId: string; message: SystemMessage }[];
+  readonly items: Item[];
   /** Number of items of the shared list that belong to this request. */
-  length = 0;
-  items: Item[] = [];
-  isReordered = false;
+  length: number;
+  isReordered: boolean;
   /** Kept only when thinking depends on the running tool loop. */
-  #messages: ContextMessage[] | undefined = [];
-  /** Sums of tokens up to and including each item. */
-  tokens: number[] = [];
-  bytes: number[] = [];
+  messages: ContextMessage[] | undefined;
   /** Calls without a result so far, with the position of their answer. */
-  readonly open = new Map<unknown, number>();
+  readonly open: Map<unknown, number>;
   /** Position from which fragile thinking is sent: the start of the running tool loop. Without a loop: the end. */
-  loopFrom = 0;
+  loopFrom: number;
+}
 
-  constructor(row: number, settings: Settings, compactionId: string | undefined) {
-    this.row = row;
-    this.settings = settings;
-    this.compactionId = compactionId;
+/**
+ * Returns the beginning of a request at another row: this request, or its part up to a common row. The part is a copy,
+ * which must not be reordered.
+ */
+function continued(before: RequestState, row: number, settings: Settings, common: number): RequestState {
+  let { length } = before;
+  while (length > 0 && before.items[length - 1]!.row > common) length--;
+  const begun = <Value>(list: Value[]) => (length === before.length ? list : list.slice(0, length));
+  const open = new Map([...before.open].filter(([, answer]) => answer < length));
+  for (let at = length; at < before.length; at++) {
+    const { closes } = before.items[at]!;
+    if (closes && closes.answer < length) open.set(closes.callId, closes.answer);
   }
+  const messages = before.messages && begun(before.messages);
+  return {
+    ...before,
+    row,
+    settings,
+    system: [...before.system],
+    items: begun(before.items),
+    length,
+    messages,
+    open,
+  };
+}
 
-  add(
-    { entry, row, bytes }: Place,
-    at: number,
-    message: ContextMessage,
-    edit?: ContextEditEntry,
-    prefixChanged = false,
-  ): void {
-    if (message.role === "system") {
-      this.system.push({ entry, message });
-      return;
-    }
-    if (isFailedAnswer(message) || (message.role === "toolResult" && !this.open.has(message.toolCallId)))
-      return;
-    const hasThinking = contentBlocks(message).some(isThinking);
-    const thinking = hasThinking ? (prefixChanged ? "in-loop" : "sent") : "none";
-    this.#messages?.push(message);
-    this.items.push({ row, at, edit, edited: edit && message, thinking, closes: undefined });
-    this.tokens.push((this.tokens.at(-1) ?? 0) + estimateTokens(message));
-    this.bytes.push((this.bytes.at(-1) ?? 0) + (edit ? estimateBytes(message) : bytes));
-    this.length = this.items.length;
-    if (message.role === "toolResult") this.#close(message.toolCallId);
-    for (const { id } of toolCalls(message)) this.open.set(id, this.length - 1);
-  }
-
-  /** Marks a call as answered. Its result is put directly after it, so that later thinking has a new prefix. */
-  #close(callId: unknown): void {
-    const answer = this.open.get(callId);
-    if (answer === undefined) return;
-    this.open.delete(callId);
-    this.items.at(-1)!.closes = { callId, answer };
-    for (let at = answer + 1; at < this.length; at++)
-      if (this.items[at]!.thinking !== "none") {
-        this.items[at]!.thinking = "left-out";
-        this.isReordered = true;
-      }
-  }
-
-  /**
-   * Returns the beginning of a request at another row: this request, or its part up to a common row. The part is a copy,
-   * which must not be reordered.
-   */
-  continued(row: number, common: number): RequestState {
-    let count = this.length;
-    while (count > 0 && this.items[count - 1]!.row > common) count--;
-    const isWhole = count === this.length;
-    const state = new RequestState(row, this.settings, this.compactionId);
-    state.system.push(...this.system);
-    state.length = count;
-    state.items = isWhole ? this.items : this.items.slice(0, count);
-    state.tokens = isWhole ? this.tokens : this.tokens.slice(0, count);
-    state.bytes = isWhole ? this.bytes : this.bytes.slice(0, count);
-    state.#messages = isWhole ? this.#messages : this.#messages?.slice(0, count);
-    state.isReordered = this.isReordered;
-    for (const [callId, answer] of this.open) if (answer < count) state.open.set(callId, answer);
-    for (let at = count; at < this.length; at++) {
-      const { closes } = this.items[at]!;
-      if (closes && closes.answer < count) state.open.set(closes.callId, closes.answer);
-    }
-    return state;
-  }
-
-  /** Finds the running tool loop again. Only thinking that was in the request from the beginning can depend on it. */
-  findLoop(): void {
-    if (this.#messages && !this.items.some(({ thinking }) => thinking === "in-loop"))
-      this.#messages = undefined;
-    if (this.#messages) this.loopFrom = runningLoop(this.#messages);
-  }
-
-  /** Returns whether this request has the thinking of an answer. */
-  sendsThinking(at: number): boolean {
-    const { thinking } = this.items[at]!;
-    return thinking === "sent" || (thinking === "in-loop" && at >= this.loopFrom);
-  }
-
-  /** Returns the first position before `end` of thinking that only this request, or one with this `loopFrom`, has. */
-  changedThinking(loopFrom: number, end: number): number | undefined {
-    const [from, to] = [Math.min(loopFrom, this.loopFrom), Math.max(loopFrom, this.loopFrom)];
-    for (let at = from; at < Math.min(end, to); at++) if (this.items[at]!.thinking === "in-loop") return at;
-    return undefined;
-  }
+/** Returns whether a request has the thinking of an answer. */
+function sendsThinking({ items, loopFrom }: RequestState, at: number): boolean {
+  const { thinking } = items[at]!;
+  return thinking === "sent" || (thinking === "in-loop" && at >= loopFrom);
 }
 
 const isThinking = ({ type }: { type: string }): boolean => type === "thinking";
-
-const prefixOf = ({ bytes, tokens }: RequestState, items: number) => ({
-  bytes: bytes[items - 1] ?? 0,
-  tokens: tokens[items - 1] ?? 0,
-});
 
 /** Builds the requests of a tree one after another, and compares each with the previous one. */
 export class RequestReader {
@@ -251,53 +186,101 @@ export class RequestReader {
       !path.some(looksBack) && (isBelow || !(before.isReordered || entriesTo(before.row).some(reachesBack)));
     // A request below only grows: an id that stands twice must not cut it.
     const kept = isBelow ? Number.POSITIVE_INFINITY : common;
-    const state = isContinued ? before.continued(row, kept) : this.#build(row);
-    if (isContinued) this.#addTo(state, path);
+    const state = isContinued
+      ? this.#add(
+          continued(before, row, settingsAlong(path, before.settings), kept),
+          path.map((entry) => ({ entry, messages: messagesOf(entry), prefixChanged: false })),
+        )
+      : this.#build(row);
     this.#last = state;
     return this.#compare(before, state, { path, isBelow, from: isBelow && isContinued ? before.length : 0 });
-  }
-
-  #addTo(state: RequestState, added: readonly Entry[]): void {
-    for (const entry of added) {
-      state.settings = applySettings(state.settings, entry);
-      const place = this.#placeOf(entry);
-      for (const [at, message] of messagesOf(entry).entries()) state.add(place, at, message);
-    }
-    state.findLoop();
   }
 
   #build(row: number): RequestState {
     const { entries, before } = pathWindowAt(this.#tree, row);
     const projected = projectPath(entries);
     const front = projected.find(({ messages }) => messages.length > 0)?.entry;
-    const compactionId = front && compaction.is(front) ? front.id : undefined;
-    const state = new RequestState(row, settingsAlong(entries, before), compactionId);
     const edits = new Map<string, ContextEditEntry>();
     for (const entry of entries)
       if (contextEdit.is(entry) && !contextEdit.problem?.(entry)) edits.set(entry.targetId, entry);
-    for (const { entry, messages, prefixChanged } of projected) {
-      const place = this.#placeOf(entry);
-      const edit = edits.get(entry.id);
-      for (const [at, message] of messages.entries()) state.add(place, at, message, edit, prefixChanged);
+    const state: RequestState = {
+      row,
+      settings: settingsAlong(entries, before),
+      compactionId: front && compaction.is(front) ? front.id : undefined,
+      system: [],
+      items: [],
+      length: 0,
+      isReordered: false,
+      messages: [],
+      open: new Map(),
+      loopFrom: 0,
+    };
+    return this.#add(state, projected, edits);
+  }
+
+  /** Adds the messages of entries to a request, and finds its running tool loop again. */
+  #add(
+    state: RequestState,
+    added: readonly ProjectedEntry[],
+    edits?: ReadonlyMap<string, ContextEditEntry>,
+  ): RequestState {
+    for (const { entry, messages, prefixChanged } of added) {
+      const row = this.#tree.index.rowOf(entry.id);
+      for (const [at, message] of messages.entries()) {
+        if (message.role === "system") state.system.push({ entryId: entry.id, message });
+        else this.#addMessage(state, message, { row, at, edit: edits?.get(entry.id) }, prefixChanged);
+      }
     }
-    state.findLoop();
+    // Only thinking that was in the request from the beginning can depend on the loop.
+    if (state.messages && !state.items.some(({ thinking }) => thinking === "in-loop"))
+      state.messages = undefined;
+    if (state.messages) state.loopFrom = runningLoop(state.messages);
     return state;
   }
 
-  #placeOf(entry: Entry): Place {
-    const row = this.#tree.index.rowOf(entry.id);
-    return { entry, row, bytes: this.#tree.index.lineLength(row) };
+  #addMessage(
+    state: RequestState,
+    message: ContextMessage,
+    place: Pick<Item, "row" | "at" | "edit">,
+    prefixChanged: boolean,
+  ): void {
+    const { items, open } = state;
+    const callId = message.role === "toolResult" ? message.toolCallId : undefined;
+    const answer = message.role === "toolResult" ? open.get(callId) : undefined;
+    if (isFailedAnswer(message) || (message.role === "toolResult" && answer === undefined)) return;
+    const bytes = place.edit ? estimateBytes(message) : this.#tree.index.lineLength(place.row);
+    const hasThinking = contentBlocks(message).some(isThinking);
+    const last = items.at(-1);
+    state.messages?.push(message);
+    items.push({
+      ...place,
+      edited: place.edit && message,
+      closes: answer === undefined ? undefined : { callId, answer },
+      thinking: hasThinking ? (prefixChanged ? "in-loop" : "sent") : "none",
+      tokens: (last?.tokens ?? 0) + estimateTokens(message),
+      bytes: (last?.bytes ?? 0) + bytes,
+    });
+    state.length = items.length;
+    if (answer !== undefined) {
+      open.delete(callId);
+      // The result is put directly after its call, so that later thinking has a new prefix.
+      for (const item of items.slice(answer + 1)) {
+        if (item.thinking === "none") continue;
+        item.thinking = "left-out";
+        state.isReordered = true;
+      }
+    }
+    for (const { id } of toolCalls(message)) open.set(id, state.length - 1);
   }
 
   #messageOf({ row, at, edited }: Item): ContextMessage | undefined {
-    if (edited) return edited;
-    return messagesOf(this.#tree.entryAt(row))[at];
+    return edited ?? messagesOf(this.#tree.entryAt(row))[at];
   }
 
   #isSame(a: Item, b: Item): boolean {
     if (a.row === b.row && a.at === b.at && a.edit?.id === b.edit?.id) return true;
     const [one, other] = [this.#messageOf(a), this.#messageOf(b)];
-    return one && other ? jsonText(spoken(one)) === jsonText(spoken(other)) : false;
+    return one && other ? sentText(one) === sentText(other) : false;
   }
 
   /**
@@ -316,41 +299,40 @@ export class RequestReader {
     let shared = from;
     const same = (at: number) =>
       this.#isSame(before.items[at]!, state.items[at]!) &&
-      before.sendsThinking(at) === state.sendsThinking(at);
+      sendsThinking(before, at) === sendsThinking(state, at);
     while (shared < least && same(shared)) shared++;
-    const { firstNew, isLoop } = since(path);
-    const late =
+    const said = path.filter((entry) => kindOf(entry).toMessages && !isMessage(entry, "assistant"));
+    const moved =
       (shared === before.length ? this.#lateResult(state, shared, before.open) : undefined) ??
-      (from > 0 ? changedLoop(state, before.loopFrom, shared, firstNew ?? path[0]) : undefined);
+      (from > 0 ? changedLoop(before, state, shared, said[0] ?? path[0]) : undefined);
     const beside =
       systemDifference(before.system, state.system) ?? levelDifference(before.settings, state.settings, path);
     const isOwn = isBelow || path.some(({ id }) => id === beside?.entryId);
     const difference =
       (isOwn ? beside : undefined) ??
-      late?.difference ??
+      (moved && { cause: "block-order", entryId: moved.entryId }) ??
       (beside || shared < before.length
         ? this.#messageDifference(before, state, shared, isBelow, path)
         : undefined);
+    // Tools and system prompt come first in a request.
+    const startsAnew = difference?.cause === "tools" || difference?.cause === "system-prompt";
+    const { bytes, tokens } = sizeOf(state, startsAnew ? 0 : (moved?.shared ?? shared));
     return {
       difference,
-      beforeTokens: before.tokens[before.length - 1] ?? 0,
-      prefix: prefixOf(state, startsAnew(difference) ? 0 : (late?.shared ?? shared)),
-      firstNew,
-      isLoop,
+      beforeTokens: sizeOf(before, before.length).tokens,
+      prefix: { bytes, tokens },
+      firstNew: said[0],
+      isLoop: said.every((entry) => isMessage(entry, "toolResult")),
     };
   }
 
   /**
-   * Returns the difference by a result that came after its call had been sent without one. A request puts results
-   * directly after their calls, which changes the content that was sent.
+   * Returns the first result that came after its call had been sent without one. A request puts results directly after
+   * their calls, which changes the content that was sent.
    */
-  #lateResult(
-    state: RequestState,
-    from: number,
-    open: ReadonlyMap<unknown, number>,
-  ): { difference: RequestDifference; shared: number } | undefined {
+  #lateResult({ items }: RequestState, from: number, open: ReadonlyMap<unknown, number>): Moved | undefined {
     if (open.size === 0) return undefined;
-    const late = state.items
+    return items
       .slice(from)
       .flatMap((item) => {
         const message = this.#messageOf(item);
@@ -358,7 +340,6 @@ export class RequestReader {
         return answer === undefined ? [] : [{ entryId: this.#tree.idAt(item.row), shared: answer + 1 }];
       })
       .sort((a, b) => a.shared - b.shared)[0];
-    return late && { difference: { cause: "block-order", entryId: late.entryId }, shared: late.shared };
   }
 
   #messageDifference(
@@ -369,9 +350,10 @@ export class RequestReader {
     path: readonly Entry[],
   ): RequestDifference {
     const idOf = (item: Item | undefined) => (item ? this.#tree.idAt(item.row) : "");
+    const [first] = path;
     // A compaction may begin a new path: other agents write it as a root.
-    if (!isBelow && path[0]?.id !== state.compactionId)
-      return { cause: "branch", entryId: path[0]?.id ?? idOf(state.items[state.length - 1]) };
+    if (!isBelow && (!first || first.id !== state.compactionId))
+      return { cause: "branch", entryId: first?.id ?? idOf(state.items[state.length - 1]) };
     const old = before.items[shared]!;
     if (state.compactionId !== undefined && state.compactionId !== before.compactionId)
       return { cause: "compaction", entryId: state.compactionId };
@@ -383,13 +365,17 @@ export class RequestReader {
   }
 }
 
+const NOTHING = { bytes: 0, tokens: 0 };
 const NOTHING_BEFORE: Compared = {
   difference: undefined,
   beforeTokens: 0,
-  prefix: { bytes: 0, tokens: 0 },
+  prefix: NOTHING,
   firstNew: undefined,
   isLoop: false,
 };
+
+/** Returns the size of the first messages of a request. */
+const sizeOf = ({ items }: RequestState, length: number): Compared["prefix"] => items[length - 1] ?? NOTHING;
 
 /** Returns whether an entry is of a kind that changes messages before it. */
 function looksBack(entry: Entry): boolean {
@@ -399,36 +385,32 @@ function looksBack(entry: Entry): boolean {
 
 /** Returns whether an entry makes it necessary to rebuild a request on another branch. */
 const reachesBack = (entry: Entry): boolean =>
-  looksBack(entry) ||
-  kindOf(entry).settings?.(entry)?.thinkingLevel !== undefined ||
-  isMessage(entry, "system");
+  looksBack(entry) || settingsIn(entry).thinkingLevel !== undefined || isMessage(entry, "system");
 
-/** Returns whether a difference leaves no common beginning: tools and system prompt come first in a request. */
-const startsAnew = (difference: RequestDifference | undefined): boolean =>
-  difference?.cause === "tools" || difference?.cause === "system-prompt";
-
-function since(added: readonly Entry[]): Pick<Compared, "firstNew" | "isLoop"> {
-  const said = added.filter((entry) => kindOf(entry).toMessages && !isMessage(entry, "assistant"));
-  return { firstNew: said[0], isLoop: said.every((entry) => isMessage(entry, "toolResult")) };
+/** Content that a request has at another place than the previous one: its entry, and the number of messages before it. */
+interface Moved {
+  entryId: string;
+  shared: number;
 }
 
-/** Returns the difference by thinking that comes and goes with a running tool loop, after a change before it. */
+/** Returns thinking that comes and goes with a running tool loop, after a change before it. */
 function changedLoop(
+  before: RequestState,
   state: RequestState,
-  loopFrom: number,
   end: number,
   added: Entry | undefined,
-): { difference: RequestDifference; shared: number } | undefined {
-  const shared = state.changedThinking(loopFrom, end);
-  return shared === undefined || !added
-    ? undefined
-    : { difference: { cause: "block-order", entryId: added.id }, shared };
+): Moved | undefined {
+  if (!added) return undefined;
+  const last = Math.min(end, Math.max(before.loopFrom, state.loopFrom));
+  for (let at = Math.min(before.loopFrom, state.loopFrom); at < last; at++)
+    if (state.items[at]!.thinking === "in-loop") return { entryId: added.id, shared: at };
+  return undefined;
 }
 
-/** Returns the parts of a message that a request has. */
-function spoken(message: ContextMessage): object {
+/** Returns the parts of a message that a provider is sent, as text. */
+export function sentText(message: ContextMessage): string {
   const { timestamp, ...rest } = message;
-  return message.role === "assistant" ? { content: message.content } : { ...rest, details: null };
+  return jsonText(message.role === "assistant" ? { content: message.content } : { ...rest, details: null });
 }
 
 /** Returns the difference of two requests in system prompt or tools, according to the session's own system messages. */
@@ -438,13 +420,13 @@ function systemDifference(
 ): RequestDifference | undefined {
   if (before.length === now.length && before.every(({ message }, at) => message === now[at]!.message))
     return undefined;
-  const [a, b] = [before, now].map((list) =>
+  const folded = (parts: RequestState["system"]) =>
     foldSystem(
-      list.map(({ message }) => message),
+      parts.map(({ message }) => message),
       { toolNameLength: LONGEST_TOOL_NAME },
-    ),
-  ) as [ReturnType<typeof foldSystem>, ReturnType<typeof foldSystem>];
-  const entryId = now.at(-1)?.entry.id ?? before.at(-1)?.entry.id ?? "";
+    );
+  const [a, b] = [folded(before), folded(now)];
+  const entryId = (now.at(-1) ?? before.at(-1))?.entryId ?? "";
   if (jsonText(a.tools) !== jsonText(b.tools)) return { cause: "tools", entryId };
   return a.system === b.system ? undefined : { cause: "system-prompt", entryId };
 }

@@ -21,6 +21,7 @@ import {
   priceOf,
   type RecordedCost,
   recordedCost,
+  totalOf,
   type UsageTotals,
 } from "./bills.ts";
 
@@ -161,38 +162,22 @@ function compactionStats(
 /** Price of a compaction without a call of a model. */
 const NOT_BILLED = { cost: 0, isEstimated: false };
 
-function totalOf(calls: Iterable<BilledCall>, prices: OwnPrices): UsageTotals {
-  const total = nothingBilled();
-  for (const call of calls) addBill(total, call.usage, call, prices);
-  return total;
-}
-
-/**
- * Returns sums for every end of the tree. Each continues from the sum at the nearest billed entry above it, so that
- * every entry is visited once.
- */
+/** Returns sums for every end of the tree. Each continues from the sum above it, so that every entry is visited once. */
 function branchTotals(
   tree: Tree,
   calls: ReadonlyMap<number, BilledCall>,
   prices: OwnPrices,
 ): SessionStats["branches"] {
-  // For each row, the nearest billed row at or above it; -1 when there is none.
-  const nearest = new Int32Array(tree.length);
-  const sums = new Map<number, UsageTotals>();
+  const nothing = nothingBilled();
+  const sums: UsageTotals[] = [];
   for (let row = 0; row < tree.length; row++) {
-    const parent = tree.index.parent(row);
-    const above = parent < 0 ? -1 : nearest[parent]!;
+    const above = sums[tree.index.parent(row)] ?? nothing;
     const call = calls.get(row);
-    nearest[row] = call ? row : above;
-    if (!call) continue;
-    const sum = { ...(sums.get(above) ?? nothingBilled()) };
-    addBill(sum, call.usage, call, prices);
-    sums.set(row, sum);
+    const sum = call ? { ...above } : above;
+    if (call) addBill(sum, call.usage, call, prices);
+    sums.push(sum);
   }
-  return tipRows(tree).map((row) => ({
-    leafId: tree.idAt(row),
-    ...(sums.get(nearest[row]!) ?? nothingBilled()),
-  }));
+  return tipRows(tree).map((row) => ({ leafId: tree.idAt(row), ...sums[row]! }));
 }
 
 function grouped<Key extends object>(

@@ -202,17 +202,14 @@ export function settingsIn(entry: Entry): Partial<Settings> {
   return kind.settings(entry);
 }
 
-/** Returns the settings after an entry: `before` with the entry's changes, or `before` itself when there are none. */
-export function applySettings(before: Settings, entry: Entry): Settings {
-  const change = settingsIn(entry);
-  if (change.model === undefined && change.thinkingLevel === undefined) return before;
-  return { ...before, ...change };
-}
-
 /** Returns the settings at the end of a path, root first. `before` has the settings above its first entry. */
 export function settingsAlong(path: Iterable<Entry>, before: Settings = NO_SETTINGS): Settings {
   let settings = before;
-  for (const entry of path) settings = applySettings(settings, entry);
+  for (const entry of path) {
+    const change = settingsIn(entry);
+    if (change.model !== undefined || change.thinkingLevel !== undefined)
+      settings = { ...settings, ...change };
+  }
   return settings;
 }
 
