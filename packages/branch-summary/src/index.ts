@@ -1,7 +1,5 @@
 export type { GenerateBranchSummaryOptions } from "./branch-summary.ts";
 export {
-  BRANCH_SECTIONS,
-  BRANCH_SUMMARY_PROMPT,
   type BranchEntries,
   type BranchSummaryPlan,
   type BranchSummaryResult,
@@ -24,3 +22,4 @@ export {
   sessionNavigate,
   sessionTree,
 } from "./fork-hooks.ts";
+export { BRANCH_SECTIONS, BRANCH_SUMMARY_PROMPT } from "./prompt.ts";

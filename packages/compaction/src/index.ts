@@ -4,13 +4,8 @@ export {
   type CompactionSummary,
   compact,
   generateSummary,
-  HISTORY_SECTIONS,
   omittedEntries,
   rangeOf,
-  SUMMARIZATION_PROMPT,
-  TURN_PREFIX_SECTIONS,
-  TURN_PREFIX_SUMMARIZATION_PROMPT,
-  UPDATE_SUMMARIZATION_PROMPT,
 } from "./compact.ts";
 export type { CompactionSpan, CutItem, Estimate, UserWords } from "./cut.ts";
 export {
@@ -72,6 +67,13 @@ export {
   tokenBudget,
   trustedTokens,
 } from "./policy.ts";
+export {
+  HISTORY_SECTIONS,
+  SUMMARIZATION_PROMPT,
+  TURN_PREFIX_SECTIONS,
+  TURN_PREFIX_SUMMARIZATION_PROMPT,
+  UPDATE_SUMMARIZATION_PROMPT,
+} from "./prompts.ts";
 export type { FoundInMessage, RulesOnOptions } from "./rules.ts";
 export {
   findRulesOnce,

@@ -173,5 +173,5 @@ test("an abandoned branch is summarized by Claude too", async () => {
   const { session, server } = await withClaude({ reply: answer });
   const { summaryEntryId } = await session.navigate(session.getBranch()[3]!.id, { summarize: true });
   expect(session.getEntry(summaryEntryId!)).toMatchObject({ details: { source: "anthropic" }, usage: {} });
-  expect(server.requests[0]!.raw.toString()).toContain("The user goes back to an earlier point");
+  expect(server.requests[0]!.raw.toString()).toContain("The user returns to an earlier point");
 });

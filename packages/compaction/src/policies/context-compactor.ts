@@ -8,12 +8,11 @@ import {
   withFitting,
   withRetry,
 } from "@espalier/summarizer";
+import { COMPACT_SUMMARY_SECTIONS, COMPACT_SUMMARY_TASK } from "../prompts.ts";
 import type { PolicyLog } from "./events.ts";
 import { cutKeeping } from "./message-count.ts";
 import { DEFAULT_OFFLOAD_SETTINGS } from "./offload.ts";
 import {
-  COMPACT_SUMMARY_SECTIONS,
-  COMPACT_SUMMARY_TASK,
   COMPRESSED_HISTORY_HEADING,
   cleanupOffloadedFiles,
   compactSummaryPrompt,

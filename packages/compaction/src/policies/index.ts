@@ -1,4 +1,5 @@
 export type { PlanOptions } from "../policy.ts";
+export { COMPACT_SUMMARY_PROMPT, COMPACT_SUMMARY_SECTIONS, RANGE_SUMMARY_PROMPT } from "../prompts.ts";
 export { defaultsOf, type NumberSetting, type SettingsOf, type SettingsTable } from "../settings.ts";
 export type { GenerateSummaryOptions, RetriesOptions, SummarizerForModel } from "./context-compactor.ts";
 export {
@@ -45,7 +46,6 @@ export {
   type MessageCountSettings,
   messageCount,
   planKeepingNewest,
-  RANGE_SUMMARY_PROMPT,
 } from "./message-count.ts";
 export {
   POLICIES,
@@ -68,8 +68,6 @@ export {
 } from "./offload.ts";
 export type { OffloadStorage } from "./offload-storage.ts";
 export {
-  COMPACT_SUMMARY_PROMPT,
-  COMPACT_SUMMARY_SECTIONS,
   COMPRESSED_HISTORY_HEADING,
   cleanupOffloadedFiles,
   compactSummaryPrompt,

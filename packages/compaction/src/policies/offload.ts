@@ -11,6 +11,7 @@ import {
 } from "@espalier/session-tree";
 import type { CompactionPlan } from "../plan.ts";
 import { type OffloadPlan, type Policy, type PolicySituation, trustedTokens } from "../policy.ts";
+import { COMPACT_SUMMARY_SECTIONS, COMPACT_SUMMARY_TASK } from "../prompts.ts";
 import {
   checkSettings,
   DEFAULT_COMPACTION_SETTINGS,
@@ -22,8 +23,6 @@ import {
 import type { SummaryStyle } from "../summary-text.ts";
 import { planKeepingNewest } from "./message-count.ts";
 import {
-  COMPACT_SUMMARY_SECTIONS,
-  COMPACT_SUMMARY_TASK,
   COMPRESSED_HISTORY_HEADING,
   compactSummaryPrompt,
   memoryOffloadStorage,

@@ -32,7 +32,7 @@ export const WRITE_PROBES = `Write questions about this record that the agent mu
 - request: something the user asked for
 - rule: something the user ruled, forbade, preferred or corrected
 - decision: something that was decided, and why
-- failed: something that was tried in vain, and why it failed
+- failed: something that was tried and failed, and why
 - finding: a cause or fact that was found
 - state: something that is done, changed, open or broken at the end
 - next: the step that comes next, or a task that remains
