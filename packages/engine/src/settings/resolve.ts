@@ -17,7 +17,7 @@ import {
   settingsError,
 } from "./settings.ts";
 import { readSettingsFile, settingsFilesIn } from "./settings-file.ts";
-import { type ConfirmTrust, changedSentence, openTrust, someOf } from "./trust.ts";
+import { type ConfirmTrust, changedSentence, openTrust, someOf, type TrustStore } from "./trust.ts";
 
 /** Sources of settings. */
 export interface SettingsSources {
@@ -73,28 +73,25 @@ export interface ResolvedSettings {
  * `write-failed` of the trust store
  */
 export async function resolveSettings(sources: SettingsSources = {}): Promise<ResolvedSettings> {
-  const { cwd = process.cwd(), env = process.env, flags = {} } = sources;
-  const home = sources.home ?? espalierHome(env);
+  const { cwd = process.cwd(), env = process.env, home = espalierHome(env), flags = {}, model } = sources;
   const user = await readSettingsFile(home, "user");
   const folder = resolve(cwd, ".espalier");
   // When the working folder is that of the home, the user's file is not also the project's.
   const isOwn = folder === resolve(home) || settingsFilesIn(folder).length === 0;
-  const { layer: counted, ignored, leftOut } = isOwn ? NO_PROJECT : await readProject(folder, sources);
+  const project = isOwn ? NO_PROJECT : await readProject(folder, cwd, openTrust(home), sources.confirmTrust);
   const layers = [
     user,
-    counted,
+    project.layer,
     readEnvironment(env),
     { origin: "flag" as const, file: null, values: { ...flags } },
   ].filter((layer) => layer !== undefined && Object.keys(layer.values).length > 0) as SettingsLayer[];
   const placed: PlacedSettings = new Map();
   put(placed, DEFAULT_SETTINGS, { origin: "default", file: null, values: {} });
-  const checked = await checkedLayers(layers);
-  const { model } = sources;
   let modelId = typeof model === "string" ? model : undefined;
-  for (const [index, { models, ...values }] of checked.entries()) {
-    put(placed, values, layers[index]!);
+  for (const [layer, { models, ...values }] of await checkedLayers(layers)) {
+    put(placed, values, layer);
     if (models && typeof model === "function") modelId ??= model();
-    put(placed, models && modelId !== undefined ? ownOf(models, modelId) : {}, layers[index]!);
+    if (models && modelId !== undefined) put(placed, ownOf(models, modelId), layer);
   }
   settingsInTokens(placed, modelId);
   // Settings without a value are left out.
@@ -104,7 +101,7 @@ export async function resolveSettings(sources: SettingsSources = {}): Promise<Re
   checkTogether(values, placed);
   const unset = { value: null, origin: "default", file: null, variable: null } as const;
   const origins = SETTINGS_KEYS.map((key) => placed.get(key) ?? { key, ...unset });
-  return { values, origins, ignored, leftOut };
+  return { values, origins, ignored: project.ignored, leftOut: project.leftOut };
 }
 
 /** Settings that have a value, each with its origin. */
@@ -121,9 +118,12 @@ const NO_PROJECT: ProjectSettings = { layer: undefined, ignored: [], leftOut: []
  * Reads the settings of a project, which apply if it is trusted and unchanged. Of another project only the names of
  * settings are read.
  */
-async function readProject(folder: string, sources: SettingsSources): Promise<ProjectSettings> {
-  const { cwd = process.cwd(), env = process.env, confirmTrust } = sources;
-  const trust = openTrust(sources.home ?? espalierHome(env));
+async function readProject(
+  folder: string,
+  cwd: string,
+  trust: TrustStore,
+  confirmTrust: ConfirmTrust | undefined,
+): Promise<ProjectSettings> {
   const project = trust.look(cwd);
   const isConfirmed = project.state === "changed" && ((await confirmTrust?.(project)) ?? false);
   if (isConfirmed) await trust.trust(cwd);
@@ -162,13 +162,8 @@ interface CheckedSettings extends Partial<Settings> {
   models?: Readonly<Record<string, Partial<Settings>>>;
 }
 
-let schemaMade: ReturnType<typeof makeSchema> | undefined;
-
-/** Returns the schema of a settings file. Made once, because that takes milliseconds. */
-function settingsSchema(z: typeof zod) {
-  schemaMade ??= makeSchema(z);
-  return schemaMade;
-}
+/** Schema of a settings file. Made once, because that takes milliseconds. */
+let settingsSchema: ReturnType<typeof makeSchema> | undefined;
 
 /** Makes the schema of a settings file with its keys in camelCase; no key is required. */
 function makeSchema(z: typeof zod) {
@@ -196,7 +191,8 @@ const MODEL_KEYS = SETTINGS_KEYS.filter((key) => !SETTINGS[key].isGlobal);
  */
 export async function settingsJsonSchema(): Promise<object> {
   const { z } = await import("zod");
-  return z.toJSONSchema(settingsSchema(z));
+  settingsSchema ??= makeSchema(z);
+  return z.toJSONSchema(settingsSchema);
 }
 
 /**
@@ -204,15 +200,16 @@ export async function settingsJsonSchema(): Promise<object> {
  *
  * @throws EspalierError `settings`, with the source, the key and the allowed values
  */
-async function checkedLayers(layers: readonly SettingsLayer[]): Promise<CheckedSettings[]> {
+async function checkedLayers(layers: readonly SettingsLayer[]): Promise<[SettingsLayer, CheckedSettings][]> {
   if (layers.length === 0) return [];
   // The schema library is loaded only for values to check, because loading takes a tenth of a second.
   const { z } = await import("zod");
-  const schema = settingsSchema(z);
+  settingsSchema ??= makeSchema(z);
+  const schema = settingsSchema;
   return layers.map((layer) => {
     const values = layer.variables ? fromTexts(layer.values, schema.shape) : layer.values;
     const { success, data, error } = schema.safeParse(values);
-    if (success) return data as CheckedSettings;
+    if (success) return [layer, data as CheckedSettings];
     const [issue] = error.issues;
     const unknown = issue?.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [];
     throw problemAt(layer, values, [...(issue?.path ?? []), ...unknown].map(String));
@@ -310,37 +307,23 @@ function checkTogether(values: Settings, placed: PlacedSettings): void {
  */
 function settingsInTokens(placed: PlacedSettings, modelId: string | undefined): void {
   const window = Number(placed.get("contextWindow")?.value);
-  for (const key of SETTINGS_KEYS) {
-    const setting = placed.get(key);
-    const value = setting?.value;
-    if (!setting || typeof value !== "number") continue;
+  for (const setting of placed.values()) {
+    const { key, value, origin } = setting;
     const { share, isPercent } = SETTINGS[key];
-    if (share !== undefined)
-      placed.set(key, { ...setting, value: sizeOf(setting, value, share, window, modelId) });
-    else if (isPercent && value < 1)
-      placed.set(key, { ...setting, value: Math.max(1, Math.round(value * 100)) });
+    if (typeof value !== "number" || (share === undefined && !isPercent)) continue;
+    if (share === undefined) {
+      if (value < 1) setting.value = Math.max(1, Math.round(value * 100));
+    } else if (value > 0 && value < 1) {
+      setting.value = Math.max(1, Math.floor(value * window));
+      // The size that counts as full may equal the window; a reserve may not.
+    } else if (value > window || (value === window && share < 1)) {
+      const whose = modelId === undefined ? "the model's window" : `the window of ${modelId}`;
+      const under = modelId === undefined ? "models" : `models, ${modelId}`;
+      const problem = `${key} is ${value}, and ${whose} is ${window} tokens; give a value above 0 and below that size, a share between 0 and 1, or a separate value under ${under}.`;
+      if (origin !== "default") throw settingsError(setting, key, problem);
+      setting.value = Math.floor(window * share);
+    }
   }
-}
-
-function sizeOf(
-  setting: SettingOrigin,
-  value: number,
-  share: number,
-  window: number,
-  modelId: string | undefined,
-): number {
-  if (value > 0 && value < 1) return Math.max(1, Math.floor(value * window));
-  // The size that counts as full may equal the window; a reserve may not.
-  if (value < window || (share === 1 && value === window)) return value;
-  if (setting.origin === "default") return Math.floor(window * share);
-  const { key } = setting;
-  const whose = modelId === undefined ? "the model's window" : `the window of ${modelId}`;
-  const under = modelId === undefined ? "models" : `models, ${modelId}`;
-  throw settingsError(
-    setting,
-    key,
-    `${key} is ${value}, and ${whose} is ${window} tokens; give a value above 0 and below that size, a share between 0 and 1, or a separate value under ${under}.`,
-  );
 }
 
 const PREFIX = "ESPALIER_COMPACT_";
@@ -368,14 +351,13 @@ function readEnvironment(environment: NodeJS.ProcessEnv): SettingsLayer {
     values[key] = text;
     variables[key] = variable;
   };
-  for (const [name, key] of Object.entries(OF_SYNAPSE)) read(key, `SYNAPSE_COMPACT_${name}`);
-  const ours = Object.keys(environment).filter((variable) => variable.startsWith(PREFIX));
-  // When a setting has two names, the one like its key has priority: it is read last.
-  for (const variable of [...ours.filter(isAlias), ...ours.filter((name) => !isAlias(name))]) {
+  // The last name of a setting has priority: the one like its key is read last.
+  for (const prefix of ["SYNAPSE_COMPACT_", PREFIX])
+    for (const [name, key] of Object.entries(OF_SYNAPSE)) read(key, prefix + name);
+  for (const variable of Object.keys(environment)) {
     const name = variable.slice(PREFIX.length);
-    read(OF_SYNAPSE[name] ?? camelCase(name.toLowerCase()), variable);
+    if (variable.startsWith(PREFIX) && !Object.hasOwn(OF_SYNAPSE, name))
+      read(camelCase(name.toLowerCase()), variable);
   }
   return { origin: "environment", file: null, values, variables };
 }
-
-const isAlias = (variable: string): boolean => variable === `${PREFIX}TRIGGER_THRESHOLD`;

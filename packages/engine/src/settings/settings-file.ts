@@ -54,24 +54,19 @@ type Place = { origin: "user" | "project"; file: string };
 type Table = Record<string, unknown>;
 
 async function parsed(place: Place): Promise<Table> {
-  const content = await tableIn(place).catch((cause: unknown) => {
+  const { file } = place;
+  let content: unknown;
+  try {
+    const text = textIn(file);
+    content = file.endsWith(".json") ? JSON.parse(text) : (await import("smol-toml")).parse(text);
+  } catch (cause) {
     const [said = ""] = (cause instanceof Error ? cause.message : String(cause)).split("\n");
     // Node quotes the text around the position.
-    const reason = said.replace(/, (?:\.\.\.)?".*$/s, "");
-    throw settingsError(
-      place,
-      undefined,
-      `it cannot be read (${reason.replace(/\.$/, "")}); correct it.`,
-      cause,
-    );
-  });
+    const reason = said.replace(/, (?:\.\.\.)?".*$/s, "").replace(/\.$/, "");
+    throw settingsError(place, undefined, `it cannot be read (${reason}); correct it.`, cause);
+  }
   if (isRecord(content)) return content;
   throw settingsError(place, undefined, "it has no table of settings; begin it with { and a key.");
-}
-
-async function tableIn({ file }: Place): Promise<unknown> {
-  const text = textIn(file);
-  return file.endsWith(".json") ? JSON.parse(text) : (await import("smol-toml")).parse(text);
 }
 
 /**
