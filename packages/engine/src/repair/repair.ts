@@ -114,13 +114,11 @@ function headerOf(tree: Tree, now: string): SessionHeader {
   return lineIfWritable(whole) === undefined ? needed : whole;
 }
 
-function changesOf(plan: RepairPlan): RepairChange[] {
-  const { tree, actions } = plan;
+function changesOf({ tree, actions, newIds }: RepairPlan): RepairChange[] {
   return actions.flatMap((action, row) => {
     if (action === "copied") return [];
-    const id = tree.idAt(row);
-    const newId = idInCopy(plan, row);
-    return [{ offset: tree.index.offset(row), id, newId: newId === id ? null : newId, action }];
+    const newId = newIds.get(row) ?? null;
+    return [{ offset: tree.index.offset(row), id: tree.idAt(row), newId, action }];
   });
 }
 
@@ -139,7 +137,7 @@ interface RepairPlan {
   tree: Tree;
   actions: RepairAction[];
   /** New ids for rows whose id an earlier row has. */
-  freshIds: ReadonlyMap<number, string>;
+  newIds: ReadonlyMap<number, string>;
   /** Issues of references, by row. */
   problems: ReadonlyMap<number, SessionIssue>;
   /** Rows to which compactions and edits refer, by the row of the compaction or edit. */
@@ -156,18 +154,24 @@ const REFERENCES = ["firstKeptEntryId", "targetId", "fromId"] as const;
 
 /** Decides about every row of a damaged log. Changes nothing; linear in the size of the log. */
 function planRepair(tree: Tree): RepairPlan {
-  const problems = new Map<number, SessionIssue>();
-  for (const issue of referenceIssues(tree)) problems.set(rowAt(tree, issue.offset), issue);
-  const freshIds = freshIdsOf(tree);
+  const problems = new Map(referenceIssues(tree).map((issue) => [rowAt(tree, issue.offset), issue]));
   const targets = pathTargets(tree);
-  const needed = neededRows(tree, targets);
-  const actions: RepairAction[] = [];
+  const newIds = new Map<number, string>();
+  const needed = new Set<number>();
+  const changed = new Set<number>();
   for (let row = 0; row < tree.length; row++) {
-    const isUsable = !problems.has(row) && tree.entryAt(row).type !== DAMAGED;
-    if (isUsable) actions.push(keepsItsLine(tree, row, freshIds, targets) ? "copied" : "rewritten");
-    else actions.push(tree.kindAt(row).movesLeaf || needed.has(row) ? "replaced" : "left-out");
+    if (tree.index.rowAbove(tree.idAt(row), row) >= 0) newIds.set(row, createId());
+    const parent = tree.index.parent(row);
+    const named = [parent, ...referencesOf(tree, row, targets).map(({ target }) => target)];
+    for (const above of named) needed.add(above);
+    if (newIds.has(row) || parent === ORPHAN || named.some((above) => newIds.has(above))) changed.add(row);
   }
-  const plan: RepairPlan = { tree, actions, freshIds, problems, targets, leafRow: undefined };
+  const actions = Array.from({ length: tree.length }, (_, row): RepairAction => {
+    const isUsable = !problems.has(row) && tree.entryAt(row).type !== DAMAGED;
+    if (isUsable) return changed.has(row) ? "rewritten" : "copied";
+    return tree.kindAt(row).movesLeaf || needed.has(row) ? "replaced" : "left-out";
+  });
+  const plan: RepairPlan = { tree, actions, newIds, problems, targets, leafRow: undefined };
   const wanted = rowOfLeaf(tree);
   return { ...plan, leafRow: leafOfCopy(plan) === wanted ? undefined : wanted };
 }
@@ -184,33 +188,6 @@ function referencesOf(tree: Tree, row: number, targets: ReadonlyMap<number, numb
     if (typeof id !== "string") return [];
     return { field, target: firstKept || edit ? (targets.get(row) ?? -1) : tree.index.rowAbove(id, row) };
   });
-}
-
-function freshIdsOf(tree: Tree): Map<number, string> {
-  const fresh = new Map<number, string>();
-  for (let row = 0; row < tree.length; row++)
-    if (tree.index.rowAbove(tree.idAt(row), row) >= 0) fresh.set(row, createId());
-  return fresh;
-}
-
-function neededRows(tree: Tree, targets: ReadonlyMap<number, number>): Set<number> {
-  const needed = new Set<number>();
-  for (let row = 0; row < tree.length; row++) {
-    needed.add(tree.index.parent(row));
-    for (const { target } of referencesOf(tree, row, targets)) needed.add(target);
-  }
-  return needed;
-}
-
-function keepsItsLine(
-  tree: Tree,
-  row: number,
-  freshIds: ReadonlyMap<number, string>,
-  targets: ReadonlyMap<number, number>,
-): boolean {
-  const parent = tree.index.parent(row);
-  if (freshIds.has(row) || parent === ORPHAN || freshIds.has(parent)) return false;
-  return freshIds.size === 0 || referencesOf(tree, row, targets).every(({ target }) => !freshIds.has(target));
 }
 
 /** Returns the leaf of the copy, as a row of the original, by the rule of `leafRowAt`. */
@@ -249,18 +226,13 @@ function* repairLines(plan: RepairPlan, now: string): Generator<string | Uint8Ar
     else yield placeholder(plan, row, timestamp);
   }
   if (leafRow === undefined) return;
-  const targetId = leafRow < 0 ? null : idInCopy(plan, leafRow);
+  const targetId = idInCopy(plan, leafRow);
   yield formatLine({ ...leaf.of({ targetId }), id: createId(), parentId: targetId, timestamp: now });
 }
 
-function idInCopy({ tree, freshIds }: RepairPlan, row: number): string {
-  return freshIds.get(row) ?? tree.idAt(row);
-}
-
-function parentInCopy(plan: RepairPlan, row: number): string | null {
-  const parent = plan.tree.index.parent(row);
-  return parent < 0 ? null : idInCopy(plan, parent);
-}
+/** Returns the id of a row in the copy; null for the position before the first entry. */
+const idInCopy = ({ tree, newIds }: RepairPlan, row: number): string | null =>
+  row < 0 ? null : (newIds.get(row) ?? tree.idAt(row));
 
 /**
  * Returns the changed line of a row; undefined for an entry that cannot be written because it has more than 256 levels
@@ -268,11 +240,8 @@ function parentInCopy(plan: RepairPlan, row: number): string | null {
  */
 function rewriteLine(plan: RepairPlan, row: number): string | undefined {
   const { tree, targets } = plan;
-  const changed: Record<string, unknown> = {
-    ...tree.entryAt(row),
-    id: idInCopy(plan, row),
-    parentId: parentInCopy(plan, row),
-  };
+  const ids = { id: idInCopy(plan, row), parentId: idInCopy(plan, tree.index.parent(row)) };
+  const changed: Record<string, unknown> = { ...tree.entryAt(row), ...ids };
   for (const { field, target } of referencesOf(tree, row, targets))
     if (target >= 0) changed[field] = idInCopy(plan, target);
   return lineIfWritable(changed, ANY_SIZE);
@@ -284,18 +253,15 @@ function placeholder(plan: RepairPlan, row: number, timestamp: string): string {
   const place = {
     type: "custom",
     id: idInCopy(plan, row),
-    parentId: parentInCopy(plan, row),
+    parentId: idInCopy(plan, tree.index.parent(row)),
     timestamp,
     customType: REPAIRED,
   };
   const reason = problems.get(row)?.message ?? "The line could not be read, or not be written again.";
   const bytes = tree.bytesAt(row);
   const lost = { reason, length: bytes.length, sha256: sha256Of(bytes) };
-  const whole =
-    entry.type === DAMAGED
-      ? undefined
-      : lineIfWritable({ ...place, data: { ...lost, was: entry } }, ANY_SIZE);
-  return whole ?? formatLine({ ...place, data: lost });
+  const data = entry.type === DAMAGED ? lost : { ...lost, was: entry };
+  return lineIfWritable({ ...place, data }, ANY_SIZE) ?? formatLine({ ...place, data: lost });
 }
 
 /** Returns the SHA-256 in hex, which identifies bytes without quoting them. */

@@ -46,15 +46,26 @@ export async function rowsWith(
   signal?: AbortSignal,
 ): Promise<Set<number>> {
   const rows = new Set<number>();
-  const behind = offsetsBehind(tree);
+  const rowsOf = rowFinder(tree);
   for await (const offsets of linesWith(tree.view, text, isCaseSensitive, signal))
-    for (const offset of offsets) {
-      const row = rowAt(tree, offset);
-      if (row >= 0) rows.add(row);
-      for (let next = row + 1; next < tree.length && behind.has(tree.index.offset(next)); next++)
-        rows.add(next);
-    }
+    for (const row of offsets.flatMap(rowsOf)) rows.add(row);
   return rows;
+}
+
+/** Returns a function that finds the rows on the line of an offset. Offsets increase; each row is found once. */
+export function rowFinder(tree: Tree): (offset: number) => number[] {
+  const behind = offsetsBehind(tree);
+  let next = 0;
+  return (offset) => {
+    const rows: number[] = [];
+    const row = rowAt(tree, offset);
+    for (next = Math.max(next, row); next < tree.length; next++) {
+      // After a lost newline, one line can have several entries.
+      if (next !== row && !behind.has(tree.index.offset(next))) break;
+      rows.push(next);
+    }
+    return rows;
+  };
 }
 
 /** Returns the offsets of entries that are not the first content of their line: after a lost newline, or damage. */

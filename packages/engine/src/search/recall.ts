@@ -81,7 +81,8 @@ export async function recall(
   const sought: SoughtWord[] = [];
   for (const word of words) {
     const rows = await rowsWith(tree, word);
-    const weight = weightOf(rows.size, tree.length);
+    // Rare words weigh more.
+    const weight = Math.log(1 + tree.length / Math.max(1, rows.size));
     sought.push({ word, pattern: textPattern(word, false), weight });
     // Capitals in a query are usually intended.
     const sameCase = /\p{Lu}/u.test(word) ? await rowsWith(tree, word, true) : rows;
@@ -102,10 +103,9 @@ export async function recall(
     })
     .sort((a, b) => b.score - a.score || b.row - a.row);
   return {
-    entries: found.slice(skip, skip + limit).map(({ row, said }) => ({
-      ...originalEntry(tree, row, said.role, places),
-      text: excerptOf(said.text, sought, characters),
-    })),
+    entries: found
+      .slice(skip, skip + limit)
+      .map(({ row, said }) => places.entry(row, said.role, excerptOf(said.text, sought, characters))),
     hasMore: found.length > skip + limit || promising.length > read.length,
   };
 }
@@ -118,9 +118,6 @@ interface SoughtWord {
   pattern: RegExp;
   weight: number;
 }
-
-/** Returns the weight of a word: rare words weigh more. */
-const weightOf = (rows: number, all: number): number => Math.log(1 + all / Math.max(1, rows));
 
 /** Weight of a word in the query's case, relative to the same word in another case. */
 const SAME_CASE = 1.5;
@@ -138,8 +135,7 @@ function scoreOf(text: string, sought: readonly SoughtWord[], query: string): nu
     else if (text.search(pattern) >= 0) score += weight;
   }
   if (score === 0 || sought.length === 1) return score;
-  const matches = sought.flatMap((word) => matchesOf(text, word)).sort((a, b) => a.at - b.at);
-  const near = bestWindow(matches, new Set(), NEAR).weight;
+  const near = bestWindow(matchesOf(text, sought), new Set(), NEAR).weight;
   return score + near + (text.search(textPattern(query, false)) >= 0 ? all : 0);
 }
 
@@ -153,7 +149,7 @@ const LEAST_WINDOW = 160;
 /** Returns the parts of a text around the words, at most `room` characters; the whole text if it fits. */
 function excerptOf(text: string, sought: readonly SoughtWord[], room: number): string {
   if (text.length <= room) return text;
-  const matches = sought.flatMap((word) => matchesOf(text, word)).sort((a, b) => a.at - b.at);
+  const matches = matchesOf(text, sought);
   const length = Math.max(LEAST_WINDOW, Math.floor(room / 2));
   const windows: { from: number; to: number }[] = [];
   const shown = new Set<string>();
@@ -178,13 +174,16 @@ interface WordMatch {
   weight: number;
 }
 
-function matchesOf(text: string, { word, pattern, weight }: SoughtWord): WordMatch[] {
+function matchesOf(text: string, sought: readonly SoughtWord[]): WordMatch[] {
   const matches: WordMatch[] = [];
-  for (const { index: at, 0: found } of text.matchAll(pattern)) {
-    matches.push({ at, word, weight: found === word ? SAME_CASE * weight : weight });
-    if (matches.length === MOST_MATCHES) break;
+  for (const { word, pattern, weight } of sought) {
+    let left = MOST_MATCHES;
+    for (const { index: at, 0: found } of text.matchAll(pattern)) {
+      matches.push({ at, word, weight: found === word ? SAME_CASE * weight : weight });
+      if (--left === 0) break;
+    }
   }
-  return matches;
+  return matches.sort((a, b) => a.at - b.at);
 }
 
 /**
@@ -289,7 +288,7 @@ export function readEntries(
     const isCut = end < said.text.length;
     const part = said.text.slice(offset, end);
     const text = `${offset > 0 ? "…" : ""}${part}${isCut ? "…" : ""}`;
-    entries.push({ ...originalEntry(tree, row, said.role, places), text });
+    entries.push(places.entry(row, said.role, text));
     if (isCut) return { entries, next: { row, offset: end, to: lastRow } };
     left -= part.length + OVERHEAD;
   }
@@ -312,19 +311,6 @@ function newestThatFit(tree: Tree, path: readonly number[], characters: number):
   return path.slice(start);
 }
 
-const originalEntry = (
-  tree: Tree,
-  row: number,
-  role: string,
-  places: Places,
-): Omit<OriginalEntry, "text"> => ({
-  entryId: tree.idAt(row),
-  row,
-  role,
-  timestamp: fieldText(tree.entryAt(row).timestamp),
-  place: places.of(row),
-});
-
 /** Places of all entries of a session. */
 class Places {
   readonly #tree: Tree;
@@ -343,6 +329,11 @@ class Places {
     this.#edited = new Map(
       edits.map(([row, { edit, replacement }]) => [row, placeAfter(edit, replacement, tree.entryAt(row))]),
     );
+  }
+
+  entry(row: number, role: string, text: string): OriginalEntry {
+    const { id: entryId, timestamp } = this.#tree.entryAt(row);
+    return { entryId, row, role, timestamp: fieldText(timestamp), place: this.of(row), text };
   }
 
   of(row: number): EntryPlace {

@@ -1,4 +1,4 @@
-import { EspalierError } from "@espalier/jsonl-stream";
+import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
 import {
   type Entry,
   messageText,
@@ -12,15 +12,7 @@ import {
 import { fileStore, sessionFiles } from "@espalier/session-tree/node";
 import { type ListOptions, listSessions, openOrSkip } from "../session/stores.ts";
 import { espalierHome, sessionFolders } from "../settings/home.ts";
-import {
-  foreignCalls,
-  linesWith,
-  offsetsBehind,
-  originalMessage,
-  rowAt,
-  textPattern,
-  wordsOf,
-} from "./matching.ts";
+import { foreignCalls, linesWith, originalMessage, rowFinder, textPattern, wordsOf } from "./matching.ts";
 
 /** Range and mode of a search. */
 export interface SearchOptions extends Pick<ListOptions, "agent" | "project" | "since" | "until"> {
@@ -183,47 +175,49 @@ async function* searchLog(
   // The longest word is usually the rarest.
   const sought = words ? wordsOf(query).sort((a, b) => b.length - a.length) : [query];
   const patterns = sought.map((word) => textPattern(word, caseSensitive));
-  let session: IndexedLog | undefined;
-  for await (const places of linesWith(view, sought[0] ?? query, caseSensitive, signal)) {
-    session ??= indexLog(new Tree(view));
-    for (const place of places)
-      for (const found of session.entriesAt(place, patterns))
-        yield { file: log.ref, sessionId: log.header?.id ?? "", ...found };
+  let index: ReturnType<typeof indexOf> | undefined;
+  for await (const offsets of linesWith(view, sought[0] ?? query, caseSensitive, signal)) {
+    index ??= indexOf(view);
+    const { tree, onPath, rowsOf } = index;
+    for (const row of offsets.flatMap(rowsOf)) {
+      const entry = tree.entryAt(row);
+      const found = matchIn(entry, patterns);
+      if (found)
+        yield {
+          file: log.ref,
+          sessionId: log.header?.id ?? "",
+          entryId: entry.id,
+          ...found,
+          onPath: onPath[row] === 1,
+        };
+    }
   }
 }
 
-type IndexedLog = ReturnType<typeof indexLog>;
+function indexOf(view: ByteView) {
+  const tree = new Tree(view);
+  return { tree, onPath: pathMarks(tree, rowOfLeaf(tree)), rowsOf: rowFinder(tree) };
+}
 
-/** Returns functions that find the entries on the line of an offset, and the matches in their texts. */
-function indexLog(tree: Tree) {
-  const onPath = pathMarks(tree, rowOfLeaf(tree));
-  const behind = offsetsBehind(tree);
-  /** First row that was not read yet. After a lost newline, one line can have several entries. */
-  let next = 0;
-  const findIn = (row: number, [first, ...others]: readonly RegExp[]) => {
-    const entry = tree.entryAt(row);
-    const said = entryTexts(entry);
-    for (const text of said?.texts ?? []) {
-      first!.lastIndex = 0;
-      const match = first!.exec(text);
-      if (!match) continue;
-      if (!others.every((pattern) => said!.texts.some((each) => each.search(pattern) >= 0))) return undefined;
-      const snippet = snippetOf(text, match.index, first!.lastIndex);
-      return { entryId: entry.id, role: said!.role, snippet, onPath: onPath[row] === 1 };
-    }
-    return undefined;
-  };
-  return {
-    *entriesAt(place: number, patterns: readonly RegExp[]) {
-      const row = rowAt(tree, place);
-      const isIn = row >= 0 && place < tree.index.offset(row) + tree.index.lineLength(row);
-      for (next = Math.max(next, isIn ? row : row + 1); next < tree.length; next++) {
-        if (!(isIn && next === row) && !behind.has(tree.index.offset(next))) return;
-        const found = findIn(next, patterns);
-        if (found) yield found;
-      }
-    },
-  };
+/**
+ * Returns the role of an entry's message, and a snippet of its texts before edits, in which all patterns match:
+ * its text, and for each call the tool's name and every text in the arguments. Undefined without a match.
+ */
+function matchIn(
+  entry: Entry,
+  [first, ...others]: readonly RegExp[],
+): Pick<SearchHit, "role" | "snippet"> | undefined {
+  const message = originalMessage(entry);
+  if (!message) return undefined;
+  const called = foreignCalls(message).flatMap(({ name, arguments: given }) => [name, ...textsIn(given)]);
+  const texts = [messageText(message), ...called].filter((text) => typeof text === "string");
+  for (const text of texts) {
+    const [match] = text.matchAll(first!);
+    if (!match) continue;
+    if (!others.every((pattern) => texts.some((each) => each.search(pattern) >= 0))) return undefined;
+    return { role: message.role, snippet: snippetOf(text, match.index, match.index + match[0].length) };
+  }
+  return undefined;
 }
 
 /** Characters of a snippet on each side of the match. */
@@ -241,16 +235,4 @@ function snippetOf(text: string, start: number, end: number): string {
 function boundary(text: string, at: number, step: 1 | -1): number {
   const unit = text.charCodeAt(at);
   return unit >= 0xdc00 && unit <= 0xdfff ? at + step : at;
-}
-
-/**
- * Returns the role of an entry's message and its texts, before edits: its text, then for each call the tool's name and
- * every text in the arguments. Undefined for an entry without a message.
- */
-function entryTexts(entry: Entry) {
-  const message = originalMessage(entry);
-  if (!message) return undefined;
-  const called = foreignCalls(message).flatMap(({ name, arguments: given }) => [name, ...textsIn(given)]);
-  const texts = [messageText(message), ...called].filter((text) => typeof text === "string" && text !== "");
-  return texts.length === 0 ? undefined : { role: message.role, texts };
 }
