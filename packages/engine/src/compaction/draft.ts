@@ -228,16 +228,17 @@ function detailsOf(
 ): CompactionDetails {
   const { session, plan, policy, reason, situation } = run;
   const { model: current, thinkingLevel } = session.context;
-  const { covered, kept } = rangesOf(part);
+  const speakers = readSpan(part.path).items.flatMap(({ entry, messages }) => messages.map(() => entry.id));
+  const covered = rangeOf(speakers.filter((id) => !part.ids.has(id)));
+  const kept = rangeOf(speakers.filter((id) => part.ids.has(id)));
   const learnt = learntWindows(part.path);
-  const at = new Date(session.now()).toISOString();
   const made = {
     entryId: run.compactionId,
     sessionId: session.id,
     summary,
     fromExtension: fromHook,
     covered,
-    at,
+    at: new Date(session.now()).toISOString(),
   };
   return {
     omitted: {},
@@ -260,14 +261,6 @@ function detailsOf(
     pinned: pinnedTexts(session).map(({ id }) => id),
     rules: rulesAtLeaf(session),
     settings: { provider: current?.provider ?? null, modelId: current?.modelId ?? null, thinkingLevel },
-  };
-}
-
-function rangesOf({ path, ids }: KeptPart) {
-  const speakers = readSpan(path).items.flatMap(({ entry, messages }) => messages.map(() => entry.id));
-  return {
-    covered: rangeOf(speakers.filter((id) => !ids.has(id))),
-    kept: rangeOf(speakers.filter((id) => ids.has(id))),
   };
 }
 

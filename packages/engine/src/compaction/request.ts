@@ -57,8 +57,11 @@ export function planOf(
 /** Returns the plan of a request for people, including its effect on the prompt cache. */
 export function forecastPlan(session: Session, request: CompactionRequest): PlannedCompaction {
   const { plan } = planOf(session, request);
-  const cache = forecastCompaction(session, plan);
-  return cache ? { ...plan, cache } : plan;
+  if (!plan.eligible) return plan;
+  const { context } = session;
+  // The plan counts in the tokens of its policy. They are converted to the context's tokens.
+  const tokens = (context.tokens * plan.tokensAfter) / (plan.tokensBefore || 1);
+  return { ...plan, cache: forecastCache(context, { tokens, shared: 0 }, pricesAt(session)) };
 }
 
 /** Returns the situation at the leaf that a policy evaluates. */
@@ -90,17 +93,6 @@ export const pricesAt = ({ context, options }: Pick<Session, "context" | "option
 /** Forecasts the effect of an action on the prompt cache, from the context before it to the current one. */
 export const forecastAct = (session: Pick<Session, "context" | "options">, before: SessionContext) =>
   forecastCache(before, cacheChange(before, session.context), pricesAt(session));
-
-function forecastCompaction(
-  session: Pick<Session, "context" | "options">,
-  plan: CompactionPlan,
-): CacheForecast | undefined {
-  if (!plan.eligible) return undefined;
-  const { context } = session;
-  // The plan counts in the tokens of its policy. They are converted to the context's tokens.
-  const tokens = (context.tokens * plan.tokensAfter) / (plan.tokensBefore || 1);
-  return forecastCache(context, { tokens, shared: 0 }, pricesAt(session));
-}
 
 /** Returns the tools that declare which files a call reads or changes: the common ones, then those of the session. */
 export const toolsOf = ({ options }: Pick<Session, "options">) => [...fileTools, ...(options.tools ?? [])];
@@ -203,7 +195,7 @@ export function comparePolicies(session: Session, extras: RequestExtras = {}): P
     const tokens = sizeOf(messages, policy);
     const plan = planOrReason(session, policy, overheadTokens);
     const { eligible } = plan;
-    const parts = eligible ? [plan.historyIds.length, plan.turnPrefixIds.length] : [];
+    const [history, prefix] = eligible ? [plan.historyIds.length, plan.turnPrefixIds.length] : [0, 0];
     return {
       policy: policy.name,
       eligible,
@@ -212,8 +204,8 @@ export function comparePolicies(session: Session, extras: RequestExtras = {}): P
       messagesAfter: eligible ? plan.keptIds.length + 1 : messages.length,
       tokensBefore: tokens,
       tokensAfter: eligible ? plan.tokensAfter : tokens,
-      summarised: parts.reduce((sum, count) => sum + count, 0),
-      calls: parts.filter((count) => count > 0).length,
+      summarised: history + prefix,
+      calls: Number(history > 0) + Number(prefix > 0),
       cache: (eligible && plan.cache) || null,
     };
   });

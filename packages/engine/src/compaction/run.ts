@@ -69,7 +69,7 @@ export async function runCompaction(
   let run: CompactionRun | NothingToCompact;
   let ended: PromiseSettledResult<CommittedCompaction>;
   try {
-    run = await preparedRun(session, options);
+    run = await prepareRun(session, options);
     if ("eligible" in run) return run;
     // Offloaded results are read back, because their files may be removed after the compaction.
     const shown = session.host.has(sessionBeforeCompact) ? await withFilesRead(session, run.plan) : undefined;
@@ -99,50 +99,47 @@ export async function runCompaction(
 }
 
 /**
- * Calls {@link prepareRun} at once, or after loading the whole log when one of these needs it: a policy that counts
- * from the root, extensions, which read the whole branch (as Pi's do), or a plan that reads unloaded entries.
- */
-async function preparedRun(session: Session, options: CompactionRequest) {
-  const isWholeNeeded = currentPolicy(session, options).record || session.host.has(sessionBeforeCompact);
-  if (isWholeNeeded && !session.log.view) await session.load();
-  return session.withinReach(() => prepareRun(session, options));
-}
-
-/**
- * Returns the data of a run with its plan, or the reason why there is nothing to compact.
+ * Returns the data of a run with its plan, or the reason why there is nothing to compact. Loads the whole log first when
+ * one of these needs it: a policy that counts from the root, extensions, which read the whole branch (as Pi's do), or a
+ * plan that reads unloaded entries.
  *
  * @throws EspalierError `auto-off`, `read-only`, `exhausted`; `irreducible` from the policy
  */
-function prepareRun(session: Session, options: CompactionRequest): CompactionRun | NothingToCompact {
-  const { reason = "manual", signal = new AbortController().signal } = options;
+async function prepareRun(
+  session: Session,
+  options: CompactionRequest,
+): Promise<CompactionRun | NothingToCompact> {
+  const { reason = "manual", willRetry = reason === "overflow" } = options;
+  const { signal = new AbortController().signal } = options;
+  const isWholeNeeded = currentPolicy(session, options).record || session.host.has(sessionBeforeCompact);
+  if (isWholeNeeded && !session.log.view) await session.load();
   const started = Date.now();
-  if (reason !== "manual" && !situationOf(session, options).settings.autoCompact)
-    throw new EspalierError(
-      "auto-off",
-      "The context is too large, and automatic compaction is off (autoCompact); compact by hand, or use a model with a larger window.",
-    );
-  const { policy, situation, plan } = planOf(session, options);
-  if (!plan.eligible) return plan;
-  refuseReadOnly(session);
-  refuseAfterTwo(session, reason, {
-    contextTokens: situation.context.tokens,
-    overhead: situation.overheadTokens,
+  return session.withinReach(() => {
+    if (reason !== "manual" && !situationOf(session, options).settings.autoCompact)
+      throw new EspalierError(
+        "auto-off",
+        "The context is too large, and automatic compaction is off (autoCompact); compact by hand, or use a model with a larger window.",
+      );
+    const { policy, situation, plan } = planOf(session, options);
+    if (!plan.eligible) return plan;
+    refuseReadOnly(session);
+    const { context, overheadTokens: overhead } = situation;
+    refuseAfterTwo(session, reason, { contextTokens: context.tokens, overhead });
+    const compactionId = createId();
+    return {
+      session,
+      options,
+      policy,
+      situation,
+      plan,
+      reason,
+      willRetry,
+      signal,
+      compactionId,
+      started,
+      isProposed: false,
+    };
   });
-  const { willRetry = reason === "overflow" } = options;
-  const compactionId = createId();
-  return {
-    session,
-    options,
-    policy,
-    situation,
-    plan,
-    reason,
-    willRetry,
-    signal,
-    compactionId,
-    started,
-    isProposed: false,
-  };
 }
 
 /** Asks extensions, makes the summary, and commits it. The usage is in the log even when the compaction fails. */

@@ -37,28 +37,23 @@ export function summaryOptions(
   summarizer: Summarizer,
   { fallback, signal, onProgress, parts = 1, style }: ChainOptions,
 ) {
-  const { concurrency = DEFAULT_CONCURRENCY } = session.options;
+  const { concurrency = DEFAULT_CONCURRENCY, sleep } = session.options;
+  const waiting = sleep ? { sleep } : {};
+  const attempts = style?.attempts;
   const chain = chainOf(shownToExtensions(session, withinBudget(session, summarizer), signal), {
     fallback,
     last: shownToExtensions(session, EXTRACTIVE, signal),
-    repeated: (shown) => withSessionRetries(session, shown, style),
+    // Temporary failures are retried, or every failure if a policy sets the number of attempts.
+    repeated: (shown) =>
+      attempts
+        ? withRetries(shown, { attempts, log: session.logger, ...waiting })
+        : withRetry(shown, waiting),
     fitting: {
       concurrency: Math.max(1, Math.floor(concurrency / parts)),
       ...(style?.toolResultLimits ? { toolResultLimits: style.toolResultLimits } : {}),
     },
   });
   return { summarizer: chain, signal, concurrency, ...(onProgress ? { onProgress } : {}) };
-}
-
-/** Wraps a summarizer to retry temporary failures, or every failure if a policy sets the number of attempts. */
-function withSessionRetries(
-  { logger: log, options: { sleep } }: Session,
-  shown: Summarizer,
-  style?: SummaryStyle,
-): Summarizer {
-  const waiting = sleep ? { sleep } : {};
-  if (!style?.attempts) return withRetry(shown, waiting);
-  return withRetries(shown, { attempts: style.attempts, log, ...waiting });
 }
 
 /** Summarizer without network. */
