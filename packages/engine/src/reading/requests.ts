@@ -136,21 +136,23 @@ function continued(before: RequestState, row: number, settings: Settings, common
   let { length } = before;
   while (length > 0 && before.items[length - 1]!.row > common) length--;
   const begun = <Value>(list: Value[]) => (length === before.length ? list : list.slice(0, length));
-  const open = new Map([...before.open].filter(([, answer]) => answer < length));
+  const open = new Map<unknown, number>();
+  for (const [callId, answer] of before.open) if (answer < length) open.set(callId, answer);
   for (let at = length; at < before.length; at++) {
     const { closes } = before.items[at]!;
     if (closes && closes.answer < length) open.set(closes.callId, closes.answer);
   }
-  const messages = before.messages && begun(before.messages);
   return {
-    ...before,
     row,
     settings,
+    compactionId: before.compactionId,
     system: [...before.system],
     items: begun(before.items),
     length,
-    messages,
+    isReordered: before.isReordered,
+    messages: before.messages && begun(before.messages),
     open,
+    loopFrom: before.loopFrom,
   };
 }
 
@@ -241,20 +243,22 @@ export class RequestReader {
   #addMessage(
     state: RequestState,
     message: ContextMessage,
-    place: Pick<Item, "row" | "at" | "edit">,
+    { row, at, edit }: Pick<Item, "row" | "at" | "edit">,
     prefixChanged: boolean,
   ): void {
     const { items, open } = state;
     const callId = message.role === "toolResult" ? message.toolCallId : undefined;
     const answer = message.role === "toolResult" ? open.get(callId) : undefined;
     if (isFailedAnswer(message) || (message.role === "toolResult" && answer === undefined)) return;
-    const bytes = place.edit ? estimateBytes(message) : this.#tree.index.lineLength(place.row);
+    const bytes = edit ? estimateBytes(message) : this.#tree.index.lineLength(row);
     const hasThinking = contentBlocks(message).some(isThinking);
     const last = items.at(-1);
     state.messages?.push(message);
     items.push({
-      ...place,
-      edited: place.edit && message,
+      row,
+      at,
+      edit,
+      edited: edit && message,
       closes: answer === undefined ? undefined : { callId, answer },
       thinking: hasThinking ? (prefixChanged ? "in-loop" : "sent") : "none",
       tokens: (last?.tokens ?? 0) + estimateTokens(message),
@@ -264,11 +268,11 @@ export class RequestReader {
     if (answer !== undefined) {
       open.delete(callId);
       // The result is put directly after its call, so that later thinking has a new prefix.
-      for (const item of items.slice(answer + 1)) {
-        if (item.thinking === "none") continue;
-        item.thinking = "left-out";
-        state.isReordered = true;
-      }
+      for (let later = answer + 1; later < items.length; later++)
+        if (items[later]!.thinking !== "none") {
+          items[later]!.thinking = "left-out";
+          state.isReordered = true;
+        }
     }
     for (const { id } of toolCalls(message)) open.set(id, state.length - 1);
   }
