@@ -75,10 +75,8 @@ export function addBill(
   prices?: OwnPrices,
 ): void {
   sum.calls++;
-  sum.input += amount(usage.input);
-  sum.output += amount(usage.output);
-  sum.cacheRead += amount(usage.cacheRead);
-  sum.cacheWrite += amount(usage.cacheWrite);
+  for (const part of ["input", "output", "cacheRead", "cacheWrite"] as const)
+    sum[part] += amount(usage[part]);
   sum.totalTokens += usageTokens(usage);
   const price = priceOf({ usage, ...model }, prices);
   if (!price) sum.unpriced++;

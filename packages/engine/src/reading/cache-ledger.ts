@@ -211,11 +211,7 @@ export class CacheReader {
    * Explains a break from the sizes and times that providers and programs report, when the file records no difference
    * and the cache was not too old.
    */
-  #eliminate(
-    call: CountedCall,
-    before: CountedCall,
-    { firstNew, isLoop }: Pick<Compared, "firstNew" | "isLoop">,
-  ): RequestDifference {
+  #eliminate(call: CountedCall, before: CountedCall, { firstNew, isLoop }: Compared): RequestDifference {
     const tree = this.#tree;
     const above = tree.index.parent(call.row);
     if (before.writtenAt - call.startedAt > CLOCK_MS) {

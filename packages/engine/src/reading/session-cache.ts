@@ -44,8 +44,12 @@ export class SessionCache<Opened extends SessionTree> {
     await Promise.all(cached.map(closeCached));
   }
 
+  /** Returns the session, loaded and refreshed; opens it if necessary. It becomes the most recently used. */
   async #current(key: string, open: () => Promise<Opened>): Promise<Cached<Opened>> {
-    const cached = this.#enter(key, open);
+    const cached = this.#cached.get(key) ?? { session: open(), readers: 0 };
+    cached.readers++;
+    this.#cached.delete(key);
+    this.#cached.set(key, cached);
     try {
       const session = await cached.session;
       await session.load();
@@ -57,15 +61,6 @@ export class SessionCache<Opened extends SessionTree> {
       await this.#leave(key, cached);
       throw error;
     }
-  }
-
-  /** Returns the session, and opens it if necessary. It becomes the most recently used and gets one more reader. */
-  #enter(key: string, open: () => Promise<Opened>): Cached<Opened> {
-    const cached = this.#cached.get(key) ?? { session: open(), readers: 0 };
-    cached.readers++;
-    this.#cached.delete(key);
-    this.#cached.set(key, cached);
-    return cached;
   }
 
   /**

@@ -40,19 +40,15 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
   for (let row = 0; row < tree.length; row++) {
     const offset = tree.index.offset(row);
     const length = tree.index.lineLength(row);
+    const id = tree.idAt(row);
     if (tree.entryAt(row).type === DAMAGED) {
       damaged++;
       const message = `${length} bytes of a line cannot be read: the entry's content is lost, its position is kept.`;
-      if (!taken.has(offset)) note("corrupt", offset, tree.idAt(row), message);
+      if (!taken.has(offset)) note("corrupt", offset, id, message);
     }
     // This program refuses to write such a line.
     if (length > LINE_LIMITS.bytes)
-      note(
-        "large-line",
-        offset,
-        tree.idAt(row),
-        `The line has ${length} bytes, more than this version writes.`,
-      );
+      note("large-line", offset, id, `The line has ${length} bytes, more than this version writes.`);
   }
   issues.push(...referenceIssues(tree));
   // Reports blank lines at the beginning and the end. Readers ignore them, and no writer makes them.

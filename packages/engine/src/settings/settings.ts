@@ -184,18 +184,14 @@ export function settingsError(
   problem: string,
   cause?: unknown,
 ): EspalierError {
-  return new EspalierError("settings", redactText(`${placeOf(layer, key)}: ${problem}`), {
+  const variable = layer?.variable ?? layer?.variables?.[key ?? ""];
+  const source = layer?.origin === "flag" ? "The command line" : "The settings";
+  const place = layer?.file || (variable ? `The environment variable ${variable}` : source);
+  return new EspalierError("settings", redactText(`${place}: ${problem}`), {
     ...(cause === undefined ? {} : { cause }),
     ...(key === undefined ? {} : { key: redactText(key) }),
     ...(layer?.file ? { file: layer.file } : {}),
   });
-}
-
-function placeOf(layer: Parameters<typeof settingsError>[0], key = ""): string {
-  if (layer?.file) return layer.file;
-  const variable = layer?.variable ?? layer?.variables?.[key];
-  if (variable) return `The environment variable ${variable}`;
-  return layer?.origin === "flag" ? "The command line" : "The settings";
 }
 
 /** Source of a value; later ones override earlier ones. */
