@@ -45,13 +45,25 @@ test("a line whose type is damaged is a damaged line", async () => {
   ]);
 });
 
+const progress = (id: string, parent: string) => ({
+  ...user(id, parent),
+  type: "progress",
+  message: undefined,
+  data: { step: 1 },
+});
+
+test("a conversation goes on below progress lines in any order", async () => {
+  const { session } = await read([
+    user("u1", null),
+    progress("p1", "u1"),
+    progress("p3", "p2"),
+    progress("p2", "p1"),
+    answer("a1", "p3"),
+  ]);
+  expect(session.getBranch().map(({ id }) => id)).toEqual(["u1", "p1", "p2", "p3", "a1"]);
+});
+
 test("progress lines without successors are not a branch or a leaf", async () => {
-  const progress = (id: string, parent: string) => ({
-    ...user(id, parent),
-    type: "progress",
-    message: undefined,
-    data: { step: 1 },
-  });
   const { entries, session, report } = await read([
     user("u1", null),
     answer("a1", "u1"),

@@ -619,6 +619,23 @@ describe("compactions", () => {
     ]);
   });
 
+  test("an answer of several lines that a compaction keeps is left out once", async () => {
+    const { session, entries } = await read([
+      user("u1", null),
+      answer("a1", "u1", "one", { id: "m" }),
+      answer("a2", "a1", "two", { id: "m" }),
+      boundary("b", "a2", ["u1", "a1", "a2"], "s"),
+      summary("s", "b"),
+      answer("a3", "u1"),
+    ]);
+    expect(said(session.context.messages)).toEqual([
+      "compactionSummary: Summary s",
+      "user: u1",
+      "assistant: a3",
+    ]);
+    expect(entries.filter(({ type }) => type === "context_edit")).toHaveLength(1);
+  });
+
   test("the newest of several compactions is used", async () => {
     const lines = [
       ...before,

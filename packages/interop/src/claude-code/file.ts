@@ -10,24 +10,21 @@ import {
 import { firstLines, type SiblingFiles, type SourceFile, sourceName } from "../import/draft.ts";
 import { idFromSource, idFromText, NO_TIME, readTime, type SourceTime } from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
-import { HashRows, ScratchArea, type ScratchColumn, type ScratchSpace } from "../scratch/space.ts";
-import { hasPlace, type Line, LineMark } from "./line-facts.ts";
-import { type FileLines, type LineTable, originalId, readLineTable } from "./line-table.ts";
-import { AnswerParts, Boundaries } from "./places.ts";
+import { HashRows, ScratchArea, type ScratchSpace } from "../scratch/space.ts";
+import { headOf, joinAnswers, joinCompactions } from "./joined-lines.ts";
+import { type Line, LineMark } from "./line-facts.ts";
+import { findRuns, has, type Lines, readLines, textOf } from "./lines.ts";
 
 /** A file of Claude Code. Its lines are read when they are first needed. */
 export class ClaudeCodeFile {
   readonly source: SourceFile;
   readonly issues = new ImportIssues();
+  readonly facts: SessionFacts;
   /** Calls of the file; complete when the entries of the conversation have been read. */
   calls: CallBook;
   callsRead = false;
   readonly #reader: BlockReader;
-  #facts: SessionFacts | undefined;
-  #lines: FileLines | undefined;
-  #boundaries: Boundaries | undefined;
-  #runs: Sidechains | undefined;
-  #answers: AnswerParts | undefined;
+  #lines: Lines | undefined;
   /** True when the issues of the lines have been reported. */
   #isTold = false;
   readonly #space: ScratchSpace;
@@ -35,43 +32,35 @@ export class ClaudeCodeFile {
 
   constructor(source: SourceFile, space: ScratchSpace) {
     this.source = source;
+    this.facts = readSessionFacts(source.view);
     this.#space = space;
     this.#area = new ScratchArea(space);
-    this.calls = new CallBook(this.#area);
+    this.calls = newCallBook(this.#area);
     this.#reader = new BlockReader(source.view);
   }
 
-  get facts(): SessionFacts {
-    this.#facts ??= readSessionFacts(this.source.view);
-    return this.#facts;
-  }
-
-  get lines(): FileLines {
-    this.#lines ??= readLineTable(this.source.view, this.#area, this.#news);
+  get lines(): Lines {
+    if (!this.#lines) {
+      const issues = this.#isTold ? new ImportIssues() : this.issues;
+      this.#lines = readLines(this.source.view, this.#area, issues);
+      joinAnswers(this.#lines);
+      joinCompactions(this.#lines, (row) => this.lineAt(row), issues);
+      findRuns(this.#lines);
+    }
     return this.#lines;
-  }
-
-  get boundaries(): Boundaries {
-    this.#boundaries ??= new Boundaries(this.lines.table, (row) => this.lineAt(row), this.#news);
-    return this.#boundaries;
-  }
-
-  get runs(): Sidechains {
-    this.#runs ??= new Sidechains(this.lines.table, this.#area);
-    return this.#runs;
   }
 
   /** Returns a parsed line; undefined when it is no JSON object, or longer than `LONGEST_PARSED`. */
   lineAt(row: number): Line | undefined {
-    if (this.lines.table.lineLength.get(row) > LONGEST_PARSED) return undefined;
+    if (this.lines.size.get(row) > LONGEST_PARSED) return undefined;
     const parsed = parseLine(this.bytesAt(row));
     return parsed.ok && isRecord(parsed.value) ? parsed.value : undefined;
   }
 
   /** Returns the bytes of a line, or its first `longest` bytes. */
   bytesAt(row: number, longest = Number.POSITIVE_INFINITY): Uint8Array {
-    const { table } = this.lines;
-    return this.#reader.read(table.offset.get(row), Math.min(table.lineLength.get(row), longest));
+    const { offset, size } = this.lines;
+    return this.#reader.read(offset.get(row), Math.min(size.get(row), longest));
   }
 
   /**
@@ -79,13 +68,19 @@ export class ClaudeCodeFile {
    * used by another line, or invalid in the session format is replaced by a derived one.
    */
   idOf(row: number, line = this.lineAt(row)): string {
-    const { table } = this.lines;
-    const own = line?.["uuid"];
-    if (table.has(row, LineMark.renamed))
-      return idFromText(`${typeof own === "string" ? own : ""}#${table.lineNumber.get(row)}`);
-    const given = table.has(row, LineMark.claimed) ? originalId(line) : own;
-    if (typeof given === "string" && given !== "") return idFromSource(given);
-    return idFromText(`${this.facts.sessionId ?? ""}#${table.lineNumber.get(row)}`);
+    const { lines, facts } = this;
+    const number = lines.number.get(row);
+    const own = textOf(line?.["uuid"]);
+    if (has(lines, row, LineMark.renamed)) return idFromText(`${own}#${number}`);
+    const copied = line?.["forkedFrom"];
+    const isCopy = has(lines, row, LineMark.claimed);
+    const given = isCopy ? textOf(isRecord(copied) && copied["messageUuid"]) : own;
+    return given === "" ? idFromText(`${facts.sessionId ?? ""}#${number}`) : idFromSource(given);
+  }
+
+  /** Returns the id of the entry that includes a row. */
+  entryIdOf(row: number): string {
+    return this.idOf(headOf(row, this.lines));
   }
 
   /** Makes scratch space for one pass; the caller closes it. */
@@ -97,22 +92,9 @@ export class ClaudeCodeFile {
   close(): void {
     this.#area.close();
     this.#lines = undefined;
-    this.#boundaries = undefined;
-    this.#runs = undefined;
-    this.#answers = undefined;
-    this.calls = new CallBook(this.#area);
+    this.calls = newCallBook(this.#area);
     this.callsRead = false;
     this.#isTold = true;
-  }
-
-  get #news(): ImportIssues {
-    return this.#isTold ? new ImportIssues() : this.issues;
-  }
-
-  /** Returns the id of the entry that includes a row. */
-  entryIdOf(row: number): string {
-    this.#answers ??= new AnswerParts(this.lines.table, this.#area, () => "");
-    return this.idOf(this.#answers.headOf(row));
   }
 }
 
@@ -134,70 +116,50 @@ export interface CalledRun {
   prompt?: unknown;
 }
 
+/** Calls of a session: the names of their tools, and their rows. Sub-agents are found by their calls. */
+export type CallBook = ReturnType<typeof newCallBook>;
+
+const newCallBook = (area: ScratchArea) => ({
+  /** Names of the tools of recent calls. */
+  tools: new Map<string, string>(),
+  /** Rows of calls by their ids, by the sub-agents that they started, and by their prompts. */
+  callers: new HashRows(area),
+  agents: new HashRows(area),
+  prompts: new HashRows(area),
+});
+
 /** Number of recent calls that are kept by name. A result usually follows its call soon. */
 const REMEMBERED = 1_024;
 
-/** Calls of a session: the names of their tools, and their rows. Sub-agents are found by their calls. */
-class CallBook {
-  /** Names of tools, by call. */
-  readonly #tools = new Map<string, string>();
-  readonly #callers: HashRows;
-  readonly #agents: HashRows;
-  readonly #prompts: HashRows;
-
-  constructor(area: ScratchArea) {
-    this.#callers = new HashRows(area);
-    this.#agents = new HashRows(area);
-    this.#prompts = new HashRows(area);
+/** Adds the calls of the answer that a row became; returns their number. */
+export function takeAnswer(
+  { tools, callers, prompts }: CallBook,
+  answer: AssistantMessage,
+  row: number,
+): number {
+  const calls = toolCalls(answer);
+  for (const { id, name, arguments: input } of calls) {
+    tools.set(id, name);
+    if (tools.size > REMEMBERED) tools.delete(tools.keys().next().value!);
+    callers.add(id, row);
+    // The call of a sub-agent has its prompt, which in old files is the only link between both.
+    if (isRecord(input) && typeof input["prompt"] === "string") prompts.add(input["prompt"], row);
   }
+  return calls.length;
+}
 
-  /** Adds the calls of the answer that a row became; returns their number. */
-  takeAnswer(answer: AssistantMessage, row: number): number {
-    const calls = toolCalls(answer);
-    for (const { id, name, arguments: input } of calls) {
-      this.#remember(id, name);
-      this.#callers.add(id, row);
-      // The call of a sub-agent has its prompt, which in old files is the only link between both.
-      if (isRecord(input) && typeof input["prompt"] === "string") this.#prompts.add(input["prompt"], row);
-    }
-    return calls.length;
-  }
+/** Adds the sub-agent that returned a result. */
+export function takeResult({ callers, agents }: CallBook, line: Line, toolCallId: string): void {
+  const result = line["toolUseResult"];
+  const row = isRecord(result) && typeof result["agentId"] === "string" ? callers.rowOf(toolCallId) : -1;
+  if (row >= 0) agents.add((result as { agentId: string }).agentId, row);
+}
 
-  /** Adds the sub-agent that returned a result. */
-  takeResult(line: Line, toolCallId: string): void {
-    const result = line["toolUseResult"];
-    if (!isRecord(result) || typeof result["agentId"] !== "string") return;
-    const row = this.rowOf(toolCallId);
-    if (row >= 0) this.#agents.add(result["agentId"], row);
-  }
-
-  /** Returns the name of a recent call's tool. */
-  recentTool(callId: string): string | undefined {
-    return this.#tools.get(callId);
-  }
-
-  /** Returns the row of a call; -1 when there is none. */
-  rowOf(callId: string): number {
-    return this.#callers.rowOf(callId);
-  }
-
-  /** Returns the row that called a sub-agent, found by call, id or prompt; -1 when there is none. */
-  callerOf({ toolUseId, agentId, prompt }: CalledRun): number {
-    const rowIn = (rows: HashRows, key: unknown) => (typeof key === "string" ? rows.rowOf(key) : -1);
-    const rows = [
-      rowIn(this.#callers, toolUseId),
-      rowIn(this.#agents, agentId),
-      rowIn(this.#prompts, prompt),
-    ];
-    return rows.find((row) => row >= 0) ?? -1;
-  }
-
-  #remember(callId: string, name: string): void {
-    this.#tools.set(callId, name);
-    if (this.#tools.size <= REMEMBERED) return;
-    const [oldest] = this.#tools.keys();
-    this.#tools.delete(oldest!);
-  }
+/** Returns the row that called a sub-agent, found by call, id or prompt; -1 when there is none. */
+export function callerOf(calls: CallBook, { toolUseId, agentId, prompt }: CalledRun): number {
+  const rowIn = (rows: HashRows, key: unknown) => (typeof key === "string" ? rows.rowOf(key) : -1);
+  const rows = [rowIn(calls.callers, toolUseId), rowIn(calls.agents, agentId), rowIn(calls.prompts, prompt)];
+  return rows.find((row) => row >= 0) ?? -1;
 }
 
 /** Facts about the session in the first lines of a file. */
@@ -242,59 +204,6 @@ function readSessionFacts(view: ByteView): SessionFacts {
   return facts;
 }
 
-/** Mark of a row that belongs to the main conversation. */
-export const MAIN = -1;
-
-/**
- * Rows of sub-agents. Old versions wrote the runs of sub-agents between the lines of the conversation. A file that has
- * no other lines is one run, which is its own conversation.
- */
-class Sidechains {
-  readonly #table: LineTable;
-  /** For each row, the first row of its run, or {@link MAIN}. */
-  readonly #runs: ScratchColumn<Int32Array>;
-  /** First rows of all runs, in file order. */
-  readonly all = new Set<number>();
-
-  constructor(table: LineTable, area: ScratchArea) {
-    this.#table = table;
-    this.#runs = area.column(Int32Array, MAIN);
-    if (!this.#hasMain()) return;
-    for (let row = 0; row < table.length; row++) {
-      if (!this.#isSide(row)) continue;
-      this.#claim(row);
-      this.all.add(this.runOf(row));
-    }
-  }
-
-  runOf(row: number): number {
-    return this.#runs.get(row);
-  }
-
-  #hasMain(): boolean {
-    for (let row = 0; row < this.#table.length; row++)
-      if (hasPlace(this.#table.kind(row)) && !this.#table.has(row, LineMark.sidechain)) return true;
-    return false;
-  }
-
-  /** Walks up to the first row of the run, or to a row whose run is known, and sets the run of all rows on the way. */
-  #claim(row: number): void {
-    const walked: number[] = [];
-    let at = row;
-    for (; this.#isSide(at) && this.runOf(at) === MAIN; at = this.#table.parent.get(at)) {
-      walked.push(at);
-      // Set before the walk continues, so that a circle ends it.
-      this.#runs.set(at, row);
-    }
-    const isKnown = this.#isSide(at) && this.runOf(at) !== row;
-    for (const member of walked) this.#runs.set(member, isKnown ? this.runOf(at) : walked.at(-1)!);
-  }
-
-  #isSide(row: number): boolean {
-    return hasPlace(this.#table.kind(row)) && this.#table.has(row, LineMark.sidechain);
-  }
-}
-
 /**
  * Parents of forked files. A fork by the library names its parent in each copied line. A fork by the command line has
  * the same first line as other files. The original is then the file that is named after the session of that line, or
@@ -310,12 +219,10 @@ export class Forks {
   }
 
   parentOf(file: ClaudeCodeFile): ParentLink | undefined {
-    const { forks } = file.lines;
+    const { forkedFrom: sessionId, lastCopied } = file.lines;
     // A continued session that has the id of its original names itself.
-    if (forks.sessionId !== undefined && forks.sessionId !== sessionIdOf(file)) {
-      const entryId = forks.lastRow < 0 ? null : file.entryIdOf(forks.lastRow);
-      return { sessionId: forks.sessionId, entryId, kind: "fork" };
-    }
+    if (sessionId !== undefined && sessionId !== sessionIdOf(file))
+      return { sessionId, entryId: lastCopied < 0 ? null : file.entryIdOf(lastCopied), kind: "fork" };
     const original = this.#originalOf(file);
     if (!original) return undefined;
     const entryId = lastShared(file, original);
@@ -351,11 +258,9 @@ export class Forks {
 
 /** Returns the id of the entry of the last line that both files have; null when there is none. */
 function lastShared(file: ClaudeCodeFile, original: ClaudeCodeFile): string | null {
-  const { table } = file.lines;
-  const older = original.lines.table;
-  for (let row = table.length - 1; row >= 0; row--) {
+  for (let row = file.lines.length - 1; row >= 0; row--) {
     const id = file.lineAt(row)?.["uuid"];
-    if (typeof id === "string" && older.rowOf(id) >= 0) return file.entryIdOf(row);
+    if (typeof id === "string" && original.lines.ids.rowOf(id) >= 0) return file.entryIdOf(row);
   }
   return null;
 }

@@ -1,6 +1,6 @@
 // Separate from local-agents.ts: each agent has a folder of its own.
 import { parseLine } from "@espalier/jsonl-stream";
-import { type Entry, isRecord, NO_RESULT, type ParentLink } from "@espalier/session-tree";
+import { type Entry, isMessage, isRecord, NO_RESULT, type ParentLink } from "@espalier/session-tree";
 import {
   type DraftOptions,
   importedHeader,
@@ -9,24 +9,40 @@ import {
   type SessionImporter,
   type SiblingFiles,
 } from "../import/draft.ts";
-import { idFromText, mentions, sessionIdFromSource } from "../import/entry.ts";
+import { entryOf, idFromText, mentions, readTime, sessionIdFromSource } from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
-import { type ScratchArea, type ScratchColumn, ScratchSpace } from "../scratch/space.ts";
-import { holdsResult, LineBodies, speaks } from "./bodies.ts";
-import { type CalledRun, ClaudeCodeFile, Forks, MAIN, sessionIdOf } from "./file.ts";
-import { hasPlace, type Line, LineKind, LineMark } from "./line-facts.ts";
-import type { LineTable } from "./line-table.ts";
+import { ScratchSpace } from "../scratch/space.ts";
+import { asideBody, bodiesOf, compactionBody, holdsResult, speaks } from "./bodies.ts";
 import {
-  AnswerParts,
-  type Boundary,
+  type CalledRun,
+  ClaudeCodeFile,
+  callerOf,
+  Forks,
+  sessionIdOf,
+  takeAnswer,
+  takeResult,
+} from "./file.ts";
+import { joinAnswers, metadataOf, splitAnswers } from "./joined-lines.ts";
+import { type Line, LineKind, LineMark } from "./line-facts.ts";
+import { type Boundary, has, MAIN } from "./lines.ts";
+import {
+  answered,
+  entryRow,
+  grow,
+  idsOf,
+  idUnder,
+  isPlaced,
+  lastRow,
   lineIds,
-  metadataOf,
+  linesOf,
+  newPass,
+  type Pass,
   type Place,
-  Placement,
+  placeOf,
   ROOT_PLACE,
+  settle,
   type UnplacedEntry,
-  WrittenRows,
-} from "./places.ts";
+} from "./pass.ts";
 
 /**
  * Reads sessions of Claude Code (`~/.claude/projects/<folder>/<session>.jsonl`, sub-agents in `<session>/subagents`).
@@ -63,7 +79,7 @@ export function claudeCodeImporter(given: SiblingFiles = NO_SIBLINGS): SessionIm
 /** Yields the runs of sub-agents that old versions wrote between the lines of a conversation. */
 function* runsWithin(file: ClaudeCodeFile, sessionId: string): Generator<SessionDraft, void> {
   const taken = new Set<string>();
-  for (const run of file.runs.all) {
+  for (const run of file.lines.runs) {
     const line = file.lineAt(run) ?? {};
     const { agentId } = line;
     const name = typeof agentId === "string" && !taken.has(agentId) ? agentId : file.idOf(run, line);
@@ -74,8 +90,8 @@ function* runsWithin(file: ClaudeCodeFile, sessionId: string): Generator<Session
       sourceId: agentSessionId(sessionId, name),
       parent: () => {
         readCalls(file);
-        const above = file.lines.table.parent.get(run);
-        const caller = file.calls.callerOf({ agentId, prompt: promptIn(line) });
+        const above = file.lines.parent.get(run);
+        const caller = callerOf(file.calls, { agentId, prompt: promptIn(line) });
         const entryId = caller >= 0 ? file.idOf(caller) : above < 0 ? null : file.entryIdOf(above);
         return { sessionId, entryId, kind: "subagent" };
       },
@@ -113,7 +129,7 @@ function draftOf({ file, sourceId, run = MAIN, parent, prelude = [] }: DraftPart
       return importedHeader(this, { timestamp: time.iso, version, parent: parent() });
     },
     *entries(options = {}) {
-      leafId = yield* new Conversation(file, run, issues, options).entries(prelude);
+      leafId = yield* entriesOf(file, run, issues, options, prelude);
     },
   };
 }
@@ -161,7 +177,7 @@ class SubAgents {
     for (const [callerId, caller] of this.#callers) {
       if (caller === own) continue;
       readCalls(caller);
-      const row = caller.calls.callerOf(run);
+      const row = callerOf(caller.calls, run);
       if (row >= 0) return { sessionId: callerId, entryId: caller.idOf(row), kind: "subagent" };
     }
     return { sessionId, entryId: null, kind: "subagent" };
@@ -197,7 +213,7 @@ const agentSessionId = (sessionId: string, agentId: string): string => `${sessio
 /** Reads a conversation only for its calls, unless they were read before. */
 function readCalls(file: ClaudeCodeFile): void {
   if (file.callsRead) return;
-  for (const _ of new Conversation(file, MAIN, new ImportIssues(), {}).entries([]));
+  for (const _ of entriesOf(file, MAIN, new ImportIssues()));
 }
 
 function preludeOf(about: Line, sourceId: string): UnplacedEntry[] {
@@ -224,200 +240,177 @@ function isMadeResult(line: Line | undefined): boolean {
   return Array.isArray(said) && said.length === 1 && isRecord(said[0]) && said[0]["content"] === NO_RESULT;
 }
 
-/** Maximum number of steps from a line of the conversation up through lines of sub-agents. */
-const REACH = 10_000;
-
-/** One pass over the rows of one session. Each row is converted to its entries, after the rows that it follows. */
-class Conversation {
-  readonly #file: ClaudeCodeFile;
-  readonly #table: LineTable;
-  readonly #run: number;
-  readonly #issues: ImportIssues;
-  readonly #parts: AnswerParts;
-  readonly #placement: Placement;
-  readonly #written: WrittenRows;
-  readonly #bodies: LineBodies;
-  /** Results that an export made for calls of the session: its session goes on without them. */
-  readonly #made = new Set<number>();
-  /** 1 for rows whose parent is written first, now or earlier. */
-  readonly #waiting: ScratchColumn<Int32Array>;
-  readonly #area: ScratchArea;
-
-  /** @param run first row of a sub-agent's run, or `MAIN`, see `ClaudeCodeFile.runs` */
-  constructor(file: ClaudeCodeFile, run: number, issues: ImportIssues, { known }: DraftOptions) {
-    const { table } = file.lines;
-    const area = file.newArea();
-    this.#area = area;
-    this.#file = file;
-    this.#table = table;
-    this.#run = run;
-    this.#issues = issues;
-    this.#parts = new AnswerParts(table, area, (row) => file.idOf(row), known);
-    this.#placement = new Placement(table, file.boundaries, this.#parts, area);
-    this.#written = new WrittenRows(area, file.facts.time, (row) => file.idOf(row));
-    this.#bodies = new LineBodies(file, area, issues, (row) => this.#linesOf(row));
-    this.#waiting = area.column(Int32Array);
-    for (const { row, summary } of file.boundaries.all()) {
-      if (summary < 0) issues.add("no-summary", table.lineNumber.get(row), NO_SUMMARY);
-      else if (known?.(file.idOf(row)) !== undefined || !file.lineAt(summary))
-        this.#placement.standAlone(row);
+/**
+ * Yields the entries of one session in one pass over its rows; returns the leaf. Each row is converted to its entries,
+ * after the rows that it follows.
+ *
+ * @param run first row of a sub-agent's run, or `MAIN`
+ * @param prelude entries before those of the first line
+ */
+function* entriesOf(
+  file: ClaudeCodeFile,
+  run: number,
+  issues: ImportIssues,
+  { known }: DraftOptions = {},
+  prelude: readonly UnplacedEntry[] = [],
+): Generator<Entry, string | null> {
+  const area = file.newArea();
+  const { lines } = file;
+  const pass = newPass(file, run, issues, area);
+  try {
+    compareWithEarlier(pass, known);
+    for (const entry of prelude) yield behind(pass, entry);
+    for (let row = 0; row < lines.length; row++) {
+      if (isPlaced(pass, row)) yield* writeWithAncestors(pass, entryRow(pass, row));
+      else if (run === lines.run.get(row) && lines.kind.get(row) === LineKind.aside) yield aside(pass, row);
     }
-    if (!known) return;
-    for (let row = 0; row < table.length; row++)
-      if (table.kind(row) === LineKind.user && !known(file.idOf(row)) && isMadeResult(file.lineAt(row)))
-        this.#made.add(row);
-  }
-
-  /**
-   * Yields the entries; returns the leaf.
-   *
-   * @param prelude entries before those of the first line
-   */
-  *entries(prelude: readonly UnplacedEntry[]): Generator<Entry, string | null> {
-    try {
-      for (const entry of prelude) yield this.#written.behind(entry);
-      for (let row = 0; row < this.#table.length; row++) {
-        if (this.#isPlaced(row)) yield* this.#writeWithAncestors(this.#placement.entryRow(row));
-        else if (this.#run === this.#file.runs.runOf(row) && this.#table.kind(row) === LineKind.aside)
-          yield this.#aside(row);
-      }
-      if (this.#run === MAIN) this.#file.callsRead = true;
-      return this.#leaf();
-    } finally {
-      this.#area.close();
-    }
-  }
-
-  #leaf(): string | null {
-    const row = leafRow(this.#table, (candidate) => this.#isPlaced(candidate));
-    if (row < 0) return this.#written.under(-1);
-    const compacted = this.#file.boundaries.keeping(row, this.#table.length);
-    return this.#written.under(this.#placement.lastRow(compacted ? compacted.summary : row));
-  }
-
-  #isPlaced(row: number): boolean {
-    return (
-      hasPlace(this.#table.kind(row)) && this.#file.runs.runOf(row) === this.#run && !this.#made.has(row)
-    );
-  }
-
-  /** Yields the entries of a row, after those of rows above it that are not written yet. */
-  *#writeWithAncestors(first: number): Generator<Entry, void> {
-    if (this.#written.has(first)) return;
-    const open = [first];
-    for (let row = open.at(-1); row !== undefined; row = open.at(-1)) {
-      let place = this.#placeOf(row);
-      if (place.row >= 0 && !this.#written.has(place.row)) {
-        if (this.#waiting.get(place.row) === 0 && place.row !== row) {
-          this.#waiting.set(row, 1);
-          open.push(place.row);
-          continue;
-        }
-        this.#issues.add("cycle", this.#table.lineNumber.get(row), CYCLE);
-        place = ROOT_PLACE;
-      }
-      open.pop();
-      for (const entry of this.#write(row, place)) yield entry;
-    }
-  }
-
-  /** Returns the position of a row; lines of other sessions in between are skipped. */
-  #placeOf(row: number): Place {
-    const place = this.#placement.placeOf(row);
-    let above = place.row;
-    for (let step = 0; above >= 0 && !this.#isPlaced(above) && step < REACH; step++)
-      above = this.#table.parent.get(above);
-    return this.#isPlaced(above) ? { ...place, row: this.#placement.lastRow(above) } : ROOT_PLACE;
-  }
-
-  #write(row: number, from: Place): Entry[] {
-    const boundary = this.#file.boundaries.at(row);
-    if (boundary && boundary.summary >= 0 && this.#placement.entryRow(boundary.summary) === row) {
-      return this.#compact(row, boundary.summary, boundary, from);
-    }
-    if (this.#table.has(row, LineMark.summary) && this.#file.lineAt(row)) {
-      return this.#compact(row, row, this.#file.boundaries.ofSummary(row), from);
-    }
-    const lines = this.#linesOf(row);
-    const [line] = lines;
-    const id = this.#file.idOf(row, line);
-    this.#written.at(line?.["timestamp"]);
-    const place = this.#placement.settle(row, from, line !== undefined && holdsResult(line));
-    const bodies = this.#bodies.bodies(row, lines, this.#written.time.ms);
-    this.#bodies.tellContentIssues();
-    const ids = lineIds(id, bodies.length);
-    const onPath = new Set(pathDownTo(place.unfollowed, place.row, this.#written));
-    const unplaced = this.#leaveOut(
-      place.unfollowed.filter((unfollowed) => onPath.has(unfollowed)),
-      id,
-    );
-    if (this.#table.has(row, LineMark.bridged)) unplaced.unshift(gapMark(id));
-    for (const [at, body] of bodies.entries()) unplaced.push({ id: ids[at]!, body });
-    const said = { own: id, count: bodies.length, speaks: speaks(bodies) };
-    const entries = this.#written.grow(row, place.row, unplaced, said);
-    let calls = 0;
-    for (const entry of entries) calls += this.#bodies.notice(entry, line, row);
-    if (calls > 0) this.#placement.answered(row, calls);
-    return entries;
-  }
-
-  #linesOf(row: number): Line[] {
-    const lines: Line[] = [];
-    for (const part of this.#parts.partsOf(row)) {
-      const line = this.#file.lineAt(part);
-      if (line) lines.push(line);
-    }
-    return lines;
-  }
-
-  /**
-   * Makes a compaction, with the id of its summary, and edits after it. The edits leave out rows that the compaction does
-   * not keep although they are after its first kept entry.
-   */
-  #compact(row: number, summaryRow: number, boundary: Boundary | undefined, place: Place): Entry[] {
-    const summary = this.#file.lineAt(summaryRow) as Line;
-    const id = this.#file.idOf(summaryRow, summary);
-    this.#written.at(summary["timestamp"]);
-    const kept = keptLines(boundary, place.row, this.#written, this.#placement);
-    if (kept.elsewhere > 0)
-      this.#issues.add("kept-elsewhere", this.#table.lineNumber.get(summaryRow), KEPT_ELSEWHERE, id);
-    const firstKept = kept.first < 0 ? id : this.#idsOf(kept.first)[0]!;
-    const marked = boundary && this.#file.lineAt(boundary.row);
-    const body = this.#bodies.compaction(summary, marked ? metadataOf(marked) : {}, firstKept);
-    const entries = [{ id, body }, ...this.#leaveOut(kept.leftOut, id)];
-    // An older compaction before a newer one is already out of the context: no edit is needed.
-    return this.#written.grow(row, place.row, entries, {
-      own: row === summaryRow ? id : undefined,
-      count: 1,
-      speaks: false,
-    });
-  }
-
-  /** Returns edits that leave rows out of the context from here on. */
-  #leaveOut(rows: readonly number[], id: string): UnplacedEntry[] {
-    return rows
-      .filter((row) => this.#written.speaks(row))
-      .flatMap((row) => this.#idsOf(row))
-      .map((targetId) => ({
-        id: idFromText(`${id}/without/${targetId}`),
-        body: { type: "context_edit", targetId, replacement: null },
-      }));
-  }
-
-  #idsOf(row: number): string[] {
-    return this.#written.ids(row, this.#file.idOf(row));
-  }
-
-  #aside(row: number): Entry {
-    const line = this.#file.lineAt(row);
-    const id = this.#file.idOf(row, {});
-    const body = this.#bodies.aside(row, line);
-    this.#written.at(line?.["timestamp"]);
-    return this.#written.behind({ id, body });
+    if (run === MAIN) file.callsRead = true;
+    const leaf = leafRow(pass);
+    const compacted = lines.keeping.get(leaf)?.at(-1);
+    return idUnder(pass, leaf < 0 ? -1 : lastRow(pass, compacted ? compacted.summary : leaf));
+  } finally {
+    area.close();
   }
 }
 
+/** Finds the lines that become other entries than in an import of the whole file, because of an earlier import. */
+function compareWithEarlier({ file, lines, issues, alone, made }: Pass, known: DraftOptions["known"]): void {
+  if (lines.split.size > 0) joinAnswers(lines);
+  if (known) splitAnswers(lines, (row) => file.idOf(row), known);
+  for (const { row, summary } of lines.boundaries.values()) {
+    if (summary < 0) issues.add("no-summary", lines.number.get(row), NO_SUMMARY);
+    else if (known?.(file.idOf(row)) !== undefined || !file.lineAt(summary)) alone.add(row);
+  }
+  if (!known) return;
+  for (let row = 0; row < lines.length; row++)
+    if (lines.kind.get(row) === LineKind.user && !known(file.idOf(row)) && isMadeResult(file.lineAt(row)))
+      made.add(row);
+}
+
+/**
+ * Returns the row of the leaf according to the file: the last line without children that is not synthetic, else the last
+ * line; -1 when there are no lines.
+ */
+function leafRow(pass: Pass): number {
+  let last = -1;
+  for (let row = pass.lines.length - 1; row >= 0; row--) {
+    if (!isPlaced(pass, row)) continue;
+    if (last < 0) last = row;
+    if (!has(pass.lines, row, LineMark.followed) && !has(pass.lines, row, LineMark.synthetic)) return row;
+  }
+  return last;
+}
+
+/** Yields the entries of a row, after those of rows above it that are not written yet. */
+function* writeWithAncestors(pass: Pass, first: number): Generator<Entry, void> {
+  const { count, waiting } = pass;
+  if (count.get(first) !== 0) return;
+  const open = [first];
+  for (let row = open.at(-1); row !== undefined; row = open.at(-1)) {
+    let place = placeOf(pass, row);
+    if (place.row >= 0 && count.get(place.row) === 0) {
+      if (waiting.get(place.row) === 0 && place.row !== row) {
+        waiting.set(row, 1);
+        open.push(place.row);
+        continue;
+      }
+      pass.issues.add("cycle", pass.lines.number.get(row), CYCLE);
+      place = ROOT_PLACE;
+    }
+    open.pop();
+    for (const entry of write(pass, row, place)) yield entry;
+  }
+}
+
+function write(pass: Pass, row: number, from: Place): Entry[] {
+  const { file, lines } = pass;
+  const boundary = lines.boundaries.get(row);
+  if (boundary && boundary.summary >= 0 && !pass.alone.has(row))
+    return compact(pass, row, boundary.summary, boundary, from);
+  if (has(lines, row, LineMark.summary) && file.lineAt(row))
+    return compact(pass, row, row, lines.summaries.get(row), from);
+  const read = linesOf(pass, row);
+  const [line] = read;
+  const id = file.idOf(row, line);
+  pass.time = readTime(line?.["timestamp"], pass.time);
+  const { row: above, unfollowed } = settle(pass, row, from, line !== undefined && holdsResult(line));
+  const bodies = bodiesOf(pass, row, read);
+  for (const { path, message } of pass.content.taken())
+    pass.issues.add("content", Number.parseInt(path, 10), message);
+  const ids = lineIds(id, bodies.length);
+  const onPath = new Set(pathDownTo(unfollowed, above, pass));
+  const unplaced = leaveOut(
+    pass,
+    unfollowed.filter((kept) => onPath.has(kept)),
+    id,
+  );
+  if (has(lines, row, LineMark.bridged)) unplaced.unshift(gapMark(id));
+  for (const [at, body] of bodies.entries()) unplaced.push({ id: ids[at]!, body });
+  const count = speaks(bodies) ? bodies.length : -bodies.length;
+  const entries = grow(pass, row, above, unplaced, { own: id, count });
+  let calls = 0;
+  for (const entry of entries) {
+    if (isMessage(entry, "assistant")) {
+      pass.model = entry.message.model;
+      calls += takeAnswer(file.calls, entry.message, row);
+    } else if (line && isMessage(entry, "toolResult")) takeResult(file.calls, line, entry.message.toolCallId);
+  }
+  if (calls > 0) answered(pass, row, calls);
+  return entries;
+}
+
+/**
+ * Makes a compaction, with the id of its summary, and edits after it. The edits leave out rows that the compaction does
+ * not keep although they are after its first kept entry.
+ */
+function compact(
+  pass: Pass,
+  row: number,
+  summaryRow: number,
+  boundary: Boundary | undefined,
+  { row: above }: Place,
+): Entry[] {
+  const { file, lines } = pass;
+  const summary = file.lineAt(summaryRow) as Line;
+  const id = file.idOf(summaryRow, summary);
+  pass.time = readTime(summary["timestamp"], pass.time);
+  const { first, leftOut, elsewhere } = keptLines(pass, boundary, above);
+  if (elsewhere > 0) pass.issues.add("kept-elsewhere", lines.number.get(summaryRow), KEPT_ELSEWHERE, id);
+  const metadata = metadataOf(boundary && file.lineAt(boundary.row));
+  const body = compactionBody(summary, metadata, first < 0 ? id : idsOf(pass, first)[0]!, pass.model);
+  // An older compaction before a newer one is already out of the context: no edit is needed.
+  const own = row === summaryRow ? id : undefined;
+  return grow(pass, row, above, [{ id, body }, ...leaveOut(pass, leftOut, id)], { own, count: -1 });
+}
+
+/** Returns edits that leave rows out of the context from here on. */
+function leaveOut(pass: Pass, rows: readonly number[], id: string): UnplacedEntry[] {
+  return rows
+    .filter((row) => pass.count.get(row) > 0)
+    .flatMap((row) => idsOf(pass, row))
+    .map((targetId) => ({
+      id: idFromText(`${id}/without/${targetId}`),
+      body: { type: "context_edit", targetId, replacement: null },
+    }));
+}
+
+function aside(pass: Pass, row: number): Entry {
+  const line = pass.file.lineAt(row);
+  const body = asideBody(pass, row, line);
+  pass.time = readTime(line?.["timestamp"], pass.time);
+  return behind(pass, { id: pass.file.idOf(row, {}), body });
+}
+
+/** Makes an entry after the row that was written last. The next child of that row follows it, unless it is a name. */
+function behind(pass: Pass, { id, body }: UnplacedEntry): Entry {
+  const entry = entryOf(body, id, idUnder(pass, pass.last), pass.time.iso);
+  if (body.type !== "session_info") pass.behind = id;
+  return entry;
+}
+
 const NO_SUMMARY = "A compaction has no summary in the file; it is not shown as a compaction.";
+const CYCLE = "The file refers to itself; shown as a separate branch.";
+const KEPT_ELSEWHERE = "A compaction keeps messages that are not above it; they are left out after it.";
 
 /**
  * Makes the entry `claude-code.gap`. It marks lost lines between its parent and its child: the child is the next line
@@ -426,9 +419,6 @@ const NO_SUMMARY = "A compaction has no summary in the file; it is not shown as 
 function gapMark(id: string): UnplacedEntry {
   return { id: idFromText(`${id}/gap`), body: { type: "custom", customType: "claude-code.gap", data: {} } };
 }
-
-const CYCLE = "The file refers to itself; shown as a separate branch.";
-const KEPT_ELSEWHERE = "A compaction keeps messages that are not above it; they are left out after it.";
 
 /**
  * Finds the lines that a compaction keeps on the path that ends at `above`. A compaction in the session format keeps
@@ -439,13 +429,12 @@ const KEPT_ELSEWHERE = "A compaction keeps messages that are not above it; they 
  * lines outside the path.
  */
 function keptLines(
+  pass: Pass,
   boundary: Boundary | undefined,
   above: number,
-  written: WrittenRows,
-  placement: Placement,
 ): { first: number; leftOut: number[]; elsewhere: number } {
-  const kept = new Set(boundary?.kept.map((row) => placement.entryRow(row)));
-  const path = pathDownTo(kept, above, written);
+  const kept = new Set(boundary?.kept.map((row) => entryRow(pass, row)));
+  const path = pathDownTo(kept, above, pass);
   const firstAt = path.findLastIndex((row) => kept.has(row));
   const after = path.slice(0, Math.max(0, firstAt));
   const leftOut = after.filter((row) => !kept.has(row)).reverse();
@@ -453,25 +442,11 @@ function keptLines(
 }
 
 /** Returns the path that ends at `above`, last row first, down to the lowest of the given rows. */
-function pathDownTo(rows: Iterable<number>, above: number, written: WrittenRows): number[] {
+function pathDownTo(rows: Iterable<number>, above: number, { above: parents }: Pass): number[] {
   // `Math.min(...rows)` would fail: a call cannot have a hundred thousand arguments.
   let lowest = Number.POSITIVE_INFINITY;
   for (const row of rows) lowest = Math.min(lowest, row);
   const path: number[] = [];
-  for (let row = above; row >= lowest; row = written.parent(row)) path.push(row);
+  for (let row = above; row >= lowest; row = parents.get(row)) path.push(row);
   return path;
-}
-
-/**
- * Returns the row of the leaf according to the file: the last line without children that is not synthetic, else the last
- * line; -1 when there are no lines.
- */
-function leafRow(table: LineTable, isOfSession: (row: number) => boolean): number {
-  let last = -1;
-  for (let row = table.length - 1; row >= 0; row--) {
-    if (!isOfSession(row)) continue;
-    if (last < 0) last = row;
-    if (!table.has(row, LineMark.followed) && !table.has(row, LineMark.synthetic)) return row;
-  }
-  return last;
 }

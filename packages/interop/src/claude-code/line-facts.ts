@@ -36,21 +36,15 @@ export function scanLine(bytes: Uint8Array, start: number, end: number): Line | 
   if (typeof line?.["type"] !== "string") return undefined;
   const { type, message } = line;
   // Only the message of an answer has facts: the id by which its lines belong together.
-  if (type !== "assistant" || !(message instanceof Span)) return line;
-  line["message"] = scanFields(bytes, message.start, message.end, ID);
+  if (type !== "assistant" || !isSpan(message)) return line;
+  line["message"] = scanFields(bytes, ...message, ID);
   return line["message"] === undefined ? undefined : line;
 }
 
 /** Position of a value that is neither a plain text nor a literal (`true`, `false`, `null`). */
-class Span {
-  readonly start: number;
-  readonly end: number;
+type Span = [start: number, end: number];
 
-  constructor(start: number, end: number) {
-    this.start = start;
-    this.end = end;
-  }
-}
+const isSpan = (value: unknown): value is Span => Array.isArray(value);
 
 /** Reads some fields of an object; undefined when the object has to be parsed. */
 function scanFields(
@@ -75,7 +69,7 @@ function scanFields(
     if (key !== undefined) {
       if (key in found) return undefined;
       const value = valueAt(bytes, valueStart, at);
-      if (value instanceof Span && key !== "message") return undefined;
+      if (isSpan(value) && key !== "message") return undefined;
       found[key] = value;
       // Only the id of a message is needed.
       if (wanted === ID) return found;
@@ -107,18 +101,18 @@ const decoder = new TextDecoder();
 
 /**
  * Returns `true`, `false`, `null`, or a text of printable ASCII without escapes, whose bytes equal its text; for any other
- * value, its position as a {@link Span}.
+ * value, its position.
  */
-function valueAt(bytes: Uint8Array, start: number, end: number): unknown {
+function valueAt(bytes: Uint8Array, start: number, end: number): string | boolean | null | Span {
   const first = bytes[start];
   if (first === LOWER_T) return true;
   if (first === LOWER_F) return false;
   if (first === LOWER_N) return null;
-  if (first !== QUOTE) return new Span(start, end);
+  if (first !== QUOTE) return [start, end];
   const textEnd = end - 1;
   for (let at = start + 1; at < textEnd; at++) {
     const byte = bytes[at]!;
-    if (byte === BACKSLASH || byte > 126 || byte < 32) return new Span(start, end);
+    if (byte === BACKSLASH || byte > 126 || byte < 32) return [start, end];
   }
   if (textEnd - start > SHORT) return decoder.decode(bytes.subarray(start + 1, textEnd));
   let text = "";
@@ -138,9 +132,6 @@ export const LineKind = {
   /** Repetition of an earlier line: it makes no entry. */
   repeated: 7,
 } as const;
-
-/** Returns whether a line of this kind has a position in the tree. */
-export const hasPlace = (kind: number): boolean => kind !== LineKind.aside && kind !== LineKind.repeated;
 
 const PLACED: ReadonlyMap<string, number> = new Map(
   (["user", "assistant", "system", "attachment", "progress"] as const).map((type) => [type, LineKind[type]]),
