@@ -30,6 +30,20 @@ test("a parent lost with a damaged line is replaced by the previous line, marked
   ]);
 });
 
+test("a parent lost at the beginning of a torn line is replaced by the previous line", async () => {
+  const torn = '{"parentUuid":"a1","uuid":"lost","type":"user","message":{"role":"us';
+  const { session, report } = await read([
+    user("u1", null),
+    answer("a1", "u1"),
+    `${torn}${JSON.stringify(answer("a2", "lost"))}`,
+  ]);
+  expect(session.getBranch().map(({ id }) => id)).toEqual(["u1", "a1", expect.any(String), "a2"]);
+  expect(report.issues.map(({ kind, lines }) => [kind, lines])).toEqual([
+    ["salvaged", "3"],
+    ["bridged", "3"],
+  ]);
+});
+
 test("a line whose type is damaged is a damaged line", async () => {
   const { entries, session, report } = await read([
     user("u1", null),

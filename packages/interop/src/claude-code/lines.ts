@@ -146,8 +146,10 @@ export function readLines(view: ByteView, area: ScratchArea, issues: ImportIssue
     const { line, skipped, issue } = readSourceLine(block.subarray(start, end), terminated, (value) =>
       isRecord(value) ? value : undefined,
     );
-    if (issue) issues.add(issue, number, LINE_ISSUES[issue]);
-    if (issue === "bad-line") firstLost = Math.min(firstLost, number);
+    if (issue) {
+      issues.add(issue, number, LINE_ISSUES[issue]);
+      firstLost = Math.min(firstLost, number);
+    }
     if (line) add(line, number, offset + skipped, end - start - skipped);
   });
 
@@ -169,9 +171,9 @@ function isSameLine(row: number, first: number, { offset, size }: Lines, view: B
 
 /**
  * Finds the parents that are below their children. A row whose parent is missing follows the row before it if an
- * unreadable line above may have been the parent, or else becomes a root.
+ * unreadable or torn line above may have been the parent, or else becomes a root.
  *
- * @param firstLost number of the first unreadable line
+ * @param firstLost number of the first line that could not be read, or of which only the end could
  */
 function findParents(lines: Lines, firstLost: number, issues: ImportIssues): void {
   const { parent, number } = lines;
