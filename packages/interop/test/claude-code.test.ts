@@ -250,6 +250,17 @@ describe("messages of Claude Code", () => {
     expect(report.issues.flatMap(({ kind, lines }) => (kind === "content" ? [lines] : []))).toEqual(told);
   });
 
+  test("a prompt without readable content is reported", async () => {
+    const lost = (id: string, parent: string, message: unknown) => ({ ...user(id, parent), message });
+    const { report } = await read([
+      user("u1", null),
+      lost("u2", "u1", "a text"),
+      lost("u3", "u2", { role: "user" }),
+      lost("u4", "u3", { role: "user", content: { text: "a text" } }),
+    ]);
+    expect(report.issues).toMatchObject([{ kind: "content", count: 3, lines: "2-4" }]);
+  });
+
   test("omitted content of a message is reported with each of its lines", async () => {
     const odd = (at: number) => answer(`a${at}`, `u${at}`, { type: "text", text: "yes", cache_control: {} });
     const { report } = await read([user("u1", null), odd(1), user("u2", "a1"), odd(2)]);

@@ -156,7 +156,7 @@ const readSaid = (content: unknown, place: string, { content: issues }: Pass): U
 function userBodies(line: Line, place: string, pass: Pass): EntryBody[] {
   const issues = pass.content;
   const content = messageOf(line)["content"];
-  if (!Array.isArray(content)) return [saidBody(line, readSaid(content ?? [], place, pass), pass)];
+  if (!Array.isArray(content)) return [saidBody(line, readSaid(content, place, pass), pass)];
   const bodies: EntryBody[] = [];
   const said: ContentBlock[] = [];
   const details = resultDetails(line["toolUseResult"], content.filter(isResult).length, place, issues);
