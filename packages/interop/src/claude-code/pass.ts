@@ -78,7 +78,7 @@ export const ROOT_PLACE: Place = { row: -1, unfollowed: [] };
 /** Maximum number of steps from a line of the conversation up through lines of sub-agents. */
 const REACH = 10_000;
 
-/** Returns the row whose entry includes a row: that of a boundary also has the summary. */
+/** Returns the row whose entry includes a row: the first line of an answer, the boundary of a summary. */
 export function entryRow({ lines, alone }: Pass, row: number): number {
   const boundary = lines.summaries.get(row);
   return boundary && !alone.has(boundary.row) ? boundary.row : headOf(row, lines);

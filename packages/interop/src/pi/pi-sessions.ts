@@ -106,7 +106,7 @@ function* copiedLines(
   index: ScratchIndex,
   area: ScratchArea,
 ): Generator<Uint8Array, void> {
-  const upgrade = lineUpgrade(header, new ScratchUpgradeMemory(area));
+  const upgrade = lineUpgrade(header, upgradeMemory(area));
   const intake = new LineIntake(index, upgrade ? upgradedLines(view, header.version >= 2 && upgrade) : view);
   const tell = ({ kind, line, message, id }: SessionIssue): void => {
     const told = KINDS.get(kind);
@@ -237,37 +237,23 @@ function isHeader(bytes: Uint8Array): boolean {
   return parsed.ok && parseHeader(parsed.value) !== undefined;
 }
 
-/** Ids of the lines of a file of version 1 during its upgrade, in scratch space. */
-class ScratchUpgradeMemory implements UpgradeMemory {
+/** Makes room in scratch space for the ids of the lines of a file of version 1 during its upgrade. */
+function upgradeMemory(area: ScratchArea): UpgradeMemory {
   /** Ids by line; empty for a line without an entry. */
-  readonly #ids: ScratchTexts;
-  readonly #taken: HashRows;
-
-  constructor(area: ScratchArea) {
-    this.#ids = new ScratchTexts(area);
-    this.#taken = new HashRows(area);
-  }
-
-  get length(): number {
-    return this.#ids.length;
-  }
-
-  add(id: string | undefined): void {
-    this.#ids.add(id ?? "");
-  }
-
-  idAt(place: number): string | undefined {
-    return this.#ids.get(place) || undefined;
-  }
-
-  take(id: string): void {
-    // Ids of other lengths never collide with a generated id.
-    if (id.length === ID_LENGTH) this.#taken.add(id, 0);
-  }
-
-  isTaken(id: string): boolean {
-    return this.#taken.rowOf(id) >= 0;
-  }
+  const ids = new ScratchTexts(area);
+  const taken = new HashRows(area);
+  return {
+    get length() {
+      return ids.length;
+    },
+    add: (id) => ids.add(id ?? ""),
+    idAt: (place) => ids.get(place) || undefined,
+    take(id) {
+      // Ids of other lengths never collide with a generated id.
+      if (id.length === ID_LENGTH) taken.add(id, 0);
+    },
+    isTaken: (id) => taken.rowOf(id) >= 0,
+  };
 }
 
 /** Writes a path as a session file of Pi. Its format is the session format, so most lines are unchanged. */
