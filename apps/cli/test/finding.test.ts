@@ -325,6 +325,13 @@ describe("history", () => {
     ]);
     expect(short?.trimEnd().split("\n").slice(1)).toEqual(["  A harbour.", "  b", "  c"]);
   });
+
+  test("a message of many thousand lines is searched", async () => {
+    const numbers = Array.from({ length: 150_000 }, (_, at) => at).join("\n");
+    const file = sessionOf(HEADER, said("u1", null, `${numbers}\nharbour`));
+    const { stdout } = await espalier(["history", file, "harbour"]);
+    expect(stdout).toContain("  … 149,999 lines before\n  149999\n  harbour\n");
+  });
 });
 
 describe("diff", () => {

@@ -105,6 +105,28 @@ test("no sequence of keys throws, the cursor is always on a visible row, and the
   );
 });
 
+test("a result, a thought and a call of many thousand lines are shown in full", () => {
+  const text = Array.from({ length: 190_000 }, (_, at) => `${at % 1_000}`).join("\n");
+  const said = { role: "assistant", provider: "p", model: "m", stopReason: "stop", timestamp: 1 };
+  const result = { role: "toolResult", toolCallId: "c", toolName: "count", isError: false, timestamp: 1 };
+  const messages = [
+    { ...result, content: [{ type: "text", text }] },
+    { ...said, content: [{ type: "thinking", thinking: text }] },
+    { ...said, content: [{ type: "toolCall", id: "c", name: "write", arguments: { text } }] },
+  ];
+  for (const message of messages) {
+    const entry = {
+      type: "message",
+      id: "m",
+      parentId: null,
+      timestamp: "2026-01-01T00:00:00.000Z",
+      message,
+    };
+    const scratch = new Scratch(80, 40).open(modelOf([entry])).keys("z");
+    expect(scratch.screen).toMatch(/ 1899\d\d more ↓/);
+  }
+});
+
 test("a notice of several lines never hides the row of the cursor", () => {
   for (const [columns, rows] of [
     [20, 5],

@@ -236,6 +236,17 @@ describe("other facts about a session", () => {
     expect(await originsOf(tree, 4, "…")).toEqual([]);
   });
 
+  test("a line of a summary of many thousand entries leads to its entry", async () => {
+    const { length } = { length: 150_000 };
+    const idOf = (at: number) => `e${at}`;
+    const many = Array.from({ length }, (_, at) =>
+      message(idOf(at), at === 0 ? null : idOf(at - 1), "user", at === 7 ? "The cache is stale." : "Go on."),
+    );
+    const made = { type: "compaction", id: "c", parentId: idOf(length - 1), timestamp: "", summary: "S" };
+    const long = treeOf([...many, { ...made, firstKeptEntryId: "c", tokensBefore: 9 }]);
+    expect((await originsOf(long, length, "- A stale cache"))[0]?.row).toBe(7);
+  });
+
   test("costs are those of the entries, and so is their sum", async () => {
     const { costs, points } = await spendingOf(tree);
     expect(costs).toEqual([

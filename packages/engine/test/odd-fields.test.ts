@@ -9,7 +9,13 @@ import {
   searchSessions,
 } from "@espalier/engine";
 import { compareBranches, historyOf, statsOf } from "@espalier/engine/reading";
-import { anthropicFormat, buildRequest, memoryStore, type SessionStore } from "@espalier/session-tree";
+import {
+  anthropicFormat,
+  buildRequest,
+  memoryLog,
+  memoryStore,
+  type SessionStore,
+} from "@espalier/session-tree";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 
@@ -206,4 +212,15 @@ test("property: with any values in the fields of its lines, a session can be rea
     fc.asyncProperty(fc.array(oddity, { minLength: 1, maxLength: 4 }), (oddities) => examine(oddities)),
     { numRuns: 60 },
   );
+});
+
+test("a log with many thousand invalid entries is diagnosed", async () => {
+  const label = { type: "label", timestamp: TIME, targetId: "nobody", label: "lost" };
+  const lines = Array.from({ length: 150_000 }, (_, at) =>
+    JSON.stringify({ ...label, id: `e${at}`, parentId: at === 0 ? null : `e${at - 1}` }),
+  );
+  const header = JSON.stringify({ type: "session", version: 3, id: "s", timestamp: TIME, cwd: "/garden" });
+  const bytes = new TextEncoder().encode(`${[header, ...lines].join("\n")}\n`);
+  const { issues } = await diagnose(memoryLog(bytes));
+  expect(issues.filter(({ kind }) => kind === "bad-reference")).toHaveLength(lines.length);
 });

@@ -148,6 +148,15 @@ describe("a session exported as a request", () => {
 });
 
 describe("a session exported as markdown", () => {
+  it("has a thought with many thousand backticks in a longer fence", async () => {
+    const { session } = await growTree('u1("Read it")*');
+    const thinking = `\`\`\`\n${"` ".repeat(200_000)}`;
+    const asked = { role: "assistant", provider: "p", model: "m", stopReason: "stop", timestamp: 0 } as const;
+    const said: StoredMessage = { ...asked, content: [{ type: "thinking", thinking }] };
+    await session.append(message.of({ message: said }));
+    expect(exported(session, { format: "markdown" })).toContain("````\n```\n` ` `");
+  });
+
   it("has the path: messages, calls, results, and its compaction", async () => {
     const { session } = await growTree(
       'u1("Plant a tree") > c1 > t1("dug") > a1("Planted.") > u2("Why?") > k1(u2 "We planted.") > a2("Because.")*; a1 > u3("Aside")',

@@ -321,7 +321,7 @@ function* viewHistory(
       .replace(/^(?:[ \t]*\n)+/, "")
       .split("\n");
     const found = lines.map((line) => wordsIn(line).length);
-    const best = found.indexOf(Math.max(...found));
+    const best = found.indexOf(found.reduce((most, count) => Math.max(most, count), 0));
     const from = best < FOUND_LINES ? 0 : best - 1;
     if (from > 0) yield colours.dim(`  … ${formatMany(from, "line")} before`);
     for (const line of lines.slice(from, from + FOUND_LINES))

@@ -378,7 +378,7 @@ interface Sharer {
   shared: string[];
 }
 
-async function sharersOf(tree: Tree, rows: readonly number[], words: readonly string[]): Promise<Sharer[]> {
+async function sharersOf(tree: Tree, rows: Iterable<number>, words: readonly string[]): Promise<Sharer[]> {
   const sharers: Sharer[] = [];
   await longWork("search", async (breathe) => {
     for (const row of rows) {
@@ -403,14 +403,12 @@ function weightsOf(words: readonly string[], sharers: readonly Sharer[]): Map<st
   );
 }
 
-function coveredRows(tree: Tree, compactionRow: number): number[] {
-  const rows: number[] = [];
+function* coveredRows(tree: Tree, compactionRow: number): Generator<number> {
   for (let at = compactionRow; at >= 0; ) {
     const { covered, previousRow } = compactionAt(tree, at);
-    rows.push(...covered);
+    yield* covered;
     at = previousRow;
   }
-  return rows;
 }
 
 const wordsOf = (text: string): string[] =>

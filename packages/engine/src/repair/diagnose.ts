@@ -50,7 +50,7 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
     if (length > LINE_LIMITS.bytes)
       note("large-line", offset, id, `The line has ${length} bytes, more than this version writes.`);
   }
-  issues.push(...referenceIssues(tree));
+  for (const issue of referenceIssues(tree)) issues.push(issue);
   // Reports blank lines at the beginning and the end. Readers ignore them, and no writer makes them.
   const isBlank = (line: Uint8Array) => readSessionLine(line).is === "blank";
   forEachLine(tree.view, (block, start, end) => {

@@ -262,6 +262,15 @@ test("values of any shape are restored, also those that no line can contain", as
   await saver.close();
 });
 
+test("a list of many thousand items is restored", async () => {
+  const saver = new EspalierSaver({ store: memoryStore() });
+  const list = Array.from({ length: 200_000 }, (_, at) => at);
+  const checkpoint = { ...checkpointOf(), channel_values: { list }, channel_versions: { list: 1 } };
+  const config = await saver.put(onThread("many"), checkpoint, metadata, { list: 1 });
+  expect((await saver.get(config))?.channel_values).toEqual({ list });
+  await saver.close();
+});
+
 test("a call with arguments that no line can contain is shown as text, and its message is restored", async () => {
   const saver = new EspalierSaver({ store: memoryStore() });
   const args = JSON.parse('{"__proto__": {"polluted": true}, "half": "\\ud83d"}') as object;

@@ -344,8 +344,8 @@ const withoutTags = (line: string): string =>
 /** Returns unchanged text in a fence that is longer than any fence in the text. */
 function fenced(text: string, language = ""): string {
   const lines = plainText(text).trimEnd();
-  const longest = Math.max(2, ...Array.from(lines.matchAll(/`+/g), ([ticks]) => ticks.length));
-  const fence = "`".repeat(longest + 1);
+  const ticks = Array.from(lines.matchAll(/`+/g), ([found]) => found.length);
+  const fence = "`".repeat(ticks.reduce((most, count) => Math.max(most, count), 2) + 1);
   return `${fence}${language}\n${lines}\n${fence}`;
 }
 

@@ -101,7 +101,7 @@ function layRun(tree: TreeState, look: EntryLook, needed: number): Laid {
   while (laid.next < end && laid.lines.length < needed) {
     const row = rowAt(model, laid.next++);
     if (row !== cursor && kindOfRow(model, row) === "beside") continue;
-    laid.lines.push(...entryLines(model, row, look, row !== cursor));
+    for (const one of entryLines(model, row, look, row !== cursor)) laid.lines.push(one);
     if (laid.next === end && end - position >= RUN_SHOWN)
       laid.lines.push(line(span("… unfold the turn to read more", "dim")));
   }
@@ -168,34 +168,32 @@ const branchFacts = ({ fromId }: BranchSummaryEntry): Line =>
  * Draws a message: text, images and thoughts, calls, and the reason of a failure. Of a tool's result or a shell
  * command's output, draws the beginning, or all of it if details are shown.
  */
-function messageLines(said: ContextMessage, look: EntryLook): Line[] {
-  if (said.role === "toolResult")
-    return resultLines(messageText(said), fieldText(said.toolName), said.isError === true, look);
-  if (said.role === "bashExecution")
-    return [
-      line(span(cutLine(plainLine(`$ ${fieldText(said.command)}`), look.columns), "code")),
-      ...resultLines(fieldText(said.output), "", false, look),
-    ];
+function* messageLines(said: ContextMessage, look: EntryLook): Generator<Line> {
+  if (said.role === "toolResult") {
+    yield* resultLines(messageText(said), fieldText(said.toolName), said.isError === true, look);
+    return;
+  }
+  if (said.role === "bashExecution") {
+    yield line(span(cutLine(plainLine(`$ ${fieldText(said.command)}`), look.columns), "code"));
+    yield* resultLines(fieldText(said.output), "", false, look);
+    return;
+  }
   const text = messageText(said);
   // Text of a person is not markdown; its white space and line breaks are kept.
-  const lines = said.role === "user" ? literalLines(text, look) : textLines(text, look);
+  yield* said.role === "user" ? literalLines(text, look) : textLines(text, look);
   for (const block of contentBlocks(said)) {
     if (block.type === "image")
-      lines.push(
-        line(span(plainLine(`(an image, ${fieldText(block.mimeType) || "of unknown type"})`), "dim")),
-      );
+      yield line(span(plainLine(`(an image, ${fieldText(block.mimeType) || "of unknown type"})`), "dim"));
     const thought = block.type === "thinking" ? fieldText(block.thinking) : "";
-    if (thought !== "") lines.push(...(look.isDetailed ? quoted(thought, look) : [thoughtLine(thought)]));
+    if (thought !== "") yield* look.isDetailed ? quoted(thought, look) : [thoughtLine(thought)];
   }
-  for (const call of toolCalls(said)) lines.push(...callLines(call, look));
-  if (isFailedAnswer(said)) {
-    const { stopReason, errorMessage } = said as { stopReason: string; errorMessage?: unknown };
-    const why = fieldText(errorMessage);
-    // Some agents record the message of an error also as the text of the answer.
-    const ending = plainLine(`(${stopReason}) ${why === text ? "" : why}`).trimEnd();
-    lines.push(...wrapText(ending, look.columns).map((one) => line(span(one, "error"))));
-  }
-  return lines;
+  for (const call of toolCalls(said)) yield* callLines(call, look);
+  if (!isFailedAnswer(said)) return;
+  const { stopReason, errorMessage } = said as { stopReason: string; errorMessage?: unknown };
+  const why = fieldText(errorMessage);
+  // Some agents record the message of an error also as the text of the answer.
+  const ending = plainLine(`(${stopReason}) ${why === text ? "" : why}`).trimEnd();
+  for (const one of wrapText(ending, look.columns)) yield line(span(one, "error"));
 }
 
 function textLines(text: string, look: EntryLook): Line[] {

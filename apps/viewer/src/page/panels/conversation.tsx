@@ -382,7 +382,7 @@ function rangesIn(root: Node, wanted: string): Range[] {
   const ranges: Range[] = [];
   const low = wanted.toLowerCase();
   const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
-  for (let node = texts.nextNode(); node && ranges.length < MOST; node = texts.nextNode()) {
+  for (let node = texts.nextNode(); node; node = texts.nextNode()) {
     const text = node.textContent?.toLowerCase() ?? "";
     // If the lower-case text has another length, its offsets do not fit.
     if (text.length !== node.textContent?.length) continue;
@@ -390,7 +390,7 @@ function rangesIn(root: Node, wanted: string): Range[] {
       const range = new Range();
       range.setStart(node, at);
       range.setEnd(node, at + low.length);
-      ranges.push(range);
+      if (ranges.push(range) === MOST) return ranges;
     }
   }
   return ranges;

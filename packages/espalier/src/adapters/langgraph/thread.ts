@@ -231,7 +231,7 @@ export class Values {
     const items: Ref[] = [];
     for (const [, , keep, add] of chain.reverse()) {
       items.length = keep;
-      items.push(...add);
+      for (const item of add) items.push(item);
     }
     return items;
   }
