@@ -1,8 +1,10 @@
+import { EventEmitter, once } from "node:events";
 import { appendFileSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Rule } from "@espalier/compaction";
 import { createSession, type LastAct, openSession, type Session } from "@espalier/engine";
-import { serveViewer } from "@espalier/viewer";
+import { summarizer } from "@espalier/summarizer";
+import { serveViewer, type ViewerSessions } from "@espalier/viewer";
 import { treeReader } from "@espalier/viewer/model";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { remoteReader } from "../src/page/source/page-source.ts";
@@ -386,6 +388,27 @@ describe("a change by the server", () => {
     const streamed = await fetch(`${writing}api/sessions/${KEY}/label`, init);
     expect(streamed.status).toBe(413);
     expect(await streamed.json()).toMatchObject({ error: { code: "too-large" } });
+  });
+
+  test("is aborted when the client stops reading", async () => {
+    const begun = new EventEmitter();
+    const slow = summarizer((_, signal) => {
+      begun.emit("signal", signal);
+      return new Promise((_, refuse) => signal!.addEventListener("abort", () => refuse(signal!.reason)));
+    });
+    const write: ViewerSessions["write"] = (ref) => openSession({ file: ref }, { summarizer: slow });
+    const server = await serveViewer({
+      sessions: { ...sessionsIn(scratch.folder), write },
+      page,
+      write: true,
+    });
+    const order = { id: "kpg9JT9KkzGf", summarize: true };
+    const asked = once(begun, "signal") as Promise<[AbortSignal]>;
+    const reader = (await post(server.url, "navigate", order)).body!.getReader();
+    const [signal] = await asked;
+    await reader.cancel();
+    if (!signal.aborted) await once(signal, "abort");
+    await server.close();
   });
 
   test("labels, hides, navigates, forks and compacts like the engine", async () => {

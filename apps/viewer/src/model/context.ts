@@ -134,47 +134,39 @@ class GrowthWalk {
   }
 
   step(tree: Tree, row: number): void {
-    const at = this.steps++;
+    const before = this.#here(true);
     const said = this.#context.messages.length;
-    const before = { row: this.#row, at: at - 1, tokens: this.#tokens, bite: true } as const;
     this.#row = row;
+    this.steps++;
     const goesOn = extendContext(this.#context, tree.entryAt(row));
     if (!goesOn) this.#context = contextAt(tree, row);
     this.#tokens = goesOn ? [...this.#tokens] : noTokens();
     for (const message of this.#context.messages.slice(goesOn ? said : 0)) addTokens(this.#tokens, message);
-    if (goesOn) {
-      if (at % this.#stride !== 0) return;
-      this.#points.push(this.#here(at, false));
-      if (++this.#even > EVEN_POINTS) this.#thin();
-      return;
+    const here = this.#here(!goesOn);
+    if (!goesOn && here.at > 0) {
+      if (this.#points.at(-1)?.at === before.at && !this.#points.pop()?.bite) this.#even--;
+      this.#points.push(before);
     }
-    const last = this.#points.at(-1);
-    if (last?.at === at - 1) {
-      this.#points.pop();
-      if (!last.bite) this.#even--;
-    }
-    if (at > 0) this.#points.push(before);
-    this.#points.push(this.#here(at, true));
-  }
-
-  growth(): ContextGrowth {
-    const last = this.steps - 1;
-    const isTold = last < 0 || this.#points.at(-1)?.at === last;
-    return {
-      window: contextWindowOf(this.#context.model) ?? null,
-      steps: this.steps,
-      points: isTold ? [...this.#points] : [...this.#points, this.#here(last, false)],
-    };
-  }
-
-  #here(at: number, bite: boolean): GrowthPoint {
-    return { row: this.#row, at, tokens: this.#tokens, ...(bite ? { bite } : {}) };
-  }
-
-  #thin(): void {
+    const isEven = goesOn && here.at % this.#stride === 0;
+    if (!goesOn || isEven) this.#points.push(here);
+    if (!isEven || ++this.#even <= EVEN_POINTS) return;
     this.#stride *= 2;
     this.#points = this.#points.filter(({ at, bite }) => bite || at % this.#stride === 0);
     this.#even = this.#points.filter(({ bite }) => !bite).length;
+  }
+
+  growth(): ContextGrowth {
+    const here = this.#here(false);
+    const isTold = here.at < 0 || this.#points.at(-1)?.at === here.at;
+    return {
+      window: contextWindowOf(this.#context.model) ?? null,
+      steps: this.steps,
+      points: isTold ? [...this.#points] : [...this.#points, here],
+    };
+  }
+
+  #here(bite: boolean): GrowthPoint {
+    return { row: this.#row, at: this.steps - 1, tokens: this.#tokens, ...(bite ? { bite } : {}) };
   }
 }
 
@@ -357,50 +349,34 @@ const SNIPPET = 160;
 export async function originsOf(tree: Tree, compactionRow: number, line: string): Promise<SummaryOrigin[]> {
   const words = [...new Set(wordsOf(line))];
   if (words.length === 0) return [];
-  const found = await sharersOf(tree, coveredRows(tree, compactionRow), words);
-  const weights = weightsOf(words, found);
-  const whole = words.reduce((sum, word) => sum + weights.get(word)!, 0);
+  const found: { row: number; text: string; shared: string[] }[] = [];
+  /** Number of entries with a word. */
+  const counts = new Map(words.map((word) => [word, 0]));
+  await longWork("search", async (breathe) => {
+    for (const row of coveredRows(tree, compactionRow)) {
+      const text = textOfEntry(tree.entryAt(row));
+      const has = new Set(wordsOf(text));
+      const shared = words.filter((word) => has.has(word));
+      for (const word of shared) counts.set(word, counts.get(word)! + 1);
+      found.push({ row, text, shared });
+      await breathe();
+    }
+  });
+  /** Weight of a word: the rarer among the entries, the higher; three times as high for a {@link NAME}. */
+  const weightOf = (word: string) =>
+    (NAME.test(word) ? NAME_WEIGHT : 1) * Math.log(1 + found.length / (1 + counts.get(word)!));
+  const weights = new Map(words.map((word) => [word, weightOf(word)]));
+  const weigh = (some: readonly string[]) => some.reduce((sum, word) => sum + weights.get(word)!, 0);
+  const whole = weigh(words);
   return found
     .map(({ row, text, shared }) => {
-      const score = shared.reduce((sum, word) => sum + weights.get(word)!, 0) / whole;
       const rarest = shared.toSorted((a, b) => weights.get(b)! - weights.get(a)!)[0];
-      return { row, score, snippet: rarest === undefined ? "" : around(text, rarest) };
+      const snippet = rarest === undefined ? "" : around(text, rarest);
+      return { row, score: weigh(shared) / whole, snippet };
     })
     .filter(({ score }) => score > LEAST)
     .toSorted((a, b) => b.score - a.score || a.row - b.row)
     .slice(0, BEST);
-}
-
-/** An entry, and the words of the line that it contains. */
-interface Sharer {
-  row: number;
-  text: string;
-  shared: string[];
-}
-
-async function sharersOf(tree: Tree, rows: Iterable<number>, words: readonly string[]): Promise<Sharer[]> {
-  const sharers: Sharer[] = [];
-  await longWork("search", async (breathe) => {
-    for (const row of rows) {
-      const text = textOfEntry(tree.entryAt(row));
-      const has = new Set(wordsOf(text));
-      sharers.push({ row, text, shared: words.filter((word) => has.has(word)) });
-      await breathe();
-    }
-  });
-  return sharers;
-}
-
-/** Returns the weight of each word: the rarer among the entries, the higher; three times as high for a {@link NAME}. */
-function weightsOf(words: readonly string[], sharers: readonly Sharer[]): Map<string, number> {
-  const seen = new Map<string, number>();
-  for (const { shared } of sharers) for (const word of shared) seen.set(word, (seen.get(word) ?? 0) + 1);
-  return new Map(
-    words.map((word) => {
-      const telling = NAME.test(word) ? NAME_WEIGHT : 1;
-      return [word, telling * Math.log(1 + sharers.length / (1 + (seen.get(word) ?? 0)))];
-    }),
-  );
 }
 
 function* coveredRows(tree: Tree, compactionRow: number): Generator<number> {

@@ -16,7 +16,7 @@ import {
   type SearchHit,
   type Session,
 } from "@espalier/engine";
-import { type CacheForecast, SessionCache, type UsageTotals } from "@espalier/engine/reading";
+import { SessionCache, type UsageTotals } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { rowOfLeaf } from "@espalier/session-tree";
 import { factsOf } from "@espalier/session-tree/node";
@@ -306,27 +306,6 @@ export interface NextActs {
   redo: LastAct | null;
 }
 
-/** A compaction that one policy would make at the leaf. Sizes are in tokens as this policy counts. */
-export interface PlanView {
-  policy: string;
-  /** Reason why there is nothing to compact; else null. */
-  reason: string | null;
-  tokensBefore: number;
-  tokensAfter: number;
-  /** Size of the context as the session counts, which is in lists and trees. */
-  contextTokens: number;
-  /** Rows of the messages that the summary would replace. */
-  summarized: number[];
-  /** Rows of the messages that would stay. */
-  kept: number[];
-  /** Number of kept messages that would be left out or shortened. */
-  edited: number;
-  /** True if the cut would be inside a turn. */
-  isSplitTurn: boolean;
-  /** Effect on the prompt cache; null if there is nothing to compact. */
-  cache: CacheForecast | null;
-}
-
 /** Plans of all policies at the leaf. */
 export interface PlansView {
   /** Current policy of the session. */
@@ -340,23 +319,36 @@ export const planRoutes: Readonly<Record<string, (session: Session, query: Query
   plan: (session, query) => planView(session, policyIn(query("policy"))),
 };
 
-function planView(session: Session, chosen: PolicyName | undefined): PlanView {
-  const plan = session.planCompaction({ policy: chosen ?? session.policy });
-  const policy = chosen ?? session.policy.name;
-  const { tokens, sources } = session.context;
-  const rowsOf = (ids: readonly string[]) => [...new Set(ids)].map((id) => session.tree.row(id));
-  if (!plan.eligible) {
-    const { reason } = plan;
-    const kept = rowsOf(sources);
-    const size = { tokensBefore: tokens, tokensAfter: tokens, contextTokens: tokens };
-    const nothing = { summarized: [], edited: 0, isSplitTurn: false, cache: null };
-    return { policy, reason, ...size, kept, ...nothing };
-  }
-  const { tokensBefore, tokensAfter, isSplitTurn, edits, cache = null } = plan;
-  const [summarized, kept] = [rowsOf([...plan.historyIds, ...plan.turnPrefixIds]), rowsOf(plan.keptIds)];
-  const edited = edits.length;
-  const size = { tokensBefore, tokensAfter, contextTokens: tokens };
-  return { policy, reason: null, ...size, summarized, kept, edited, isSplitTurn, cache };
+/** A compaction that one policy would make at the leaf. Sizes are in tokens as this policy counts. */
+export type PlanView = ReturnType<typeof planView>;
+
+function planView(session: Session, chosen: PolicyName | undefined) {
+  const { policy, context, tree } = session;
+  const { tokens: contextTokens, sources: keptIds } = context;
+  const size = { tokensBefore: contextTokens, tokensAfter: contextTokens };
+  const nothing = { ...size, historyIds: [], turnPrefixIds: [], keptIds, edits: [], isSplitTurn: false };
+  const plan = session.planCompaction({ policy: chosen ?? policy });
+  const made = plan.eligible ? plan : nothing;
+  const rowsOf = (ids: readonly string[]) => [...new Set(ids)].map((id) => tree.row(id));
+  return {
+    policy: chosen ?? policy.name,
+    /** Reason why there is nothing to compact; else null. */
+    reason: plan.eligible ? null : plan.reason,
+    tokensBefore: made.tokensBefore,
+    tokensAfter: made.tokensAfter,
+    /** Size of the context as the session counts, which is in lists and trees. */
+    contextTokens,
+    /** Rows of the messages that the summary would replace. */
+    summarized: rowsOf([...made.historyIds, ...made.turnPrefixIds]),
+    /** Rows of the messages that would stay. */
+    kept: rowsOf(made.keptIds),
+    /** Number of kept messages that would be left out or shortened. */
+    edited: made.edits.length,
+    /** True if the cut would be inside a turn. */
+    isSplitTurn: made.isSplitTurn,
+    /** Effect on the prompt cache; null if there is nothing to compact. */
+    cache: (plan.eligible && plan.cache) || null,
+  };
 }
 
 function policyIn(name: string | undefined): PolicyName | undefined {

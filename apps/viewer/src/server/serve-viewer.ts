@@ -171,7 +171,7 @@ function viewerApp(
           format === "html"
             ? await htmlOf(session, { page: file, ...options })
             : exportSession(session, { format, all: at === undefined, ...options });
-        for (const piece of pieces) await write(piece);
+        for (const chunk of chunksOf(pieces)) await write(chunk);
       }),
     );
     return context.body(body, 200, {
@@ -231,30 +231,37 @@ const streamEvents = (
     onError,
   );
 
-/** Number of characters that are sent at once. */
-const CHUNK = 1 << 16;
-
-/** Streams a text while it is written. A failure ends the connection, so that the client notices an incomplete text. */
+/**
+ * Streams a text while it is written. A failure ends the connection, so that the client notices an incomplete text.
+ *
+ * @param run writes the text; its signal aborts when the client stops reading
+ */
 function streamText(
-  run: (write: (text: string) => Promise<void>) => Promise<void>,
+  run: (write: (text: string) => Promise<void>, signal: AbortSignal) => Promise<void>,
 ): ReadableStream<Uint8Array> {
   const { readable, writable } = new TransformStream<string, string>();
   const writer = writable.getWriter();
-  const send = async () => {
-    let waiting = "";
-    await run(async (text) => {
-      waiting += text;
-      if (waiting.length < CHUNK) return;
-      const chunk = waiting;
-      waiting = "";
-      await writer.write(chunk);
-    });
-    await writer.write(waiting);
-    await writer.close();
-  };
-  // The reader of the stream receives the error; a reader that has left needs none.
-  send().catch((error: unknown) => writer.abort(error).catch(() => undefined));
+  const leaving = new AbortController();
+  writer.closed.catch(() => leaving.abort());
+  run((text) => writer.write(text), leaving.signal)
+    .then(() => writer.close())
+    // The reader of the stream receives the error; a reader that has left needs none.
+    .catch((error: unknown) => writer.abort(error).catch(() => undefined));
   return readable.pipeThrough(new TextEncoderStream());
+}
+
+/** Number of characters that are sent at once. */
+const CHUNK = 1 << 16;
+
+function* chunksOf(pieces: Iterable<string>): Generator<string> {
+  let chunk = "";
+  for (const piece of pieces) {
+    chunk += piece;
+    if (chunk.length < CHUNK) continue;
+    yield chunk;
+    chunk = "";
+  }
+  yield chunk;
 }
 
 /**
@@ -291,29 +298,18 @@ const smallBody = bodyLimit({
  * Streams a long act as JSON Lines: `{progress}` at the beginning and at each progress, then one `{result}` or `{error}`.
  * If the client stops reading, the act is aborted; a change that was written before stays.
  */
-function streamAct(act: (options: Required<ActOptions>) => Promise<unknown>): ReadableStream<Uint8Array> {
-  const stopping = new AbortController();
-  const encoder = new TextEncoder();
-  return new ReadableStream({
-    async start(controller) {
-      const write = (value: object) => {
-        if (!stopping.signal.aborted) controller.enqueue(encoder.encode(`${jsonText(value)}\n`));
-      };
-      write({ progress: { outputTokens: 0 } });
-      try {
-        const result = await act({
-          signal: stopping.signal,
-          onProgress: ({ outputTokens }) => write({ progress: { outputTokens } }),
-        });
-        write({ result });
-      } catch (error) {
-        write({ error: failureAnswer(error).error });
-      }
-      if (!stopping.signal.aborted) controller.close();
-    },
-    cancel: () => stopping.abort(),
+const streamAct = (act: (options: Required<ActOptions>) => Promise<unknown>): ReadableStream<Uint8Array> =>
+  streamText(async (write, signal) => {
+    // A client that has left needs no line.
+    const tell = (value: object) => write(`${jsonText(value)}\n`).catch(() => undefined);
+    const onProgress = ({ outputTokens }: { outputTokens: number }) =>
+      void tell({ progress: { outputTokens } });
+    onProgress({ outputTokens: 0 });
+    await act({ signal, onProgress }).then(
+      (result) => tell({ result }),
+      (error: unknown) => tell({ error: failureAnswer(error).error }),
+    );
   });
-}
 
 /** Headers of every answer, including errors: no caching, no content sniffing, no frames, no referrer. */
 const safeHeaders: MiddlewareHandler = async (context, next) => {
