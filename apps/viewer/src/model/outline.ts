@@ -102,29 +102,21 @@ const kindOfRole = (role: string): RowKind | undefined =>
 export class OutlineRows implements TreeShape {
   #parent = new Int32Array(1_024);
   #kinds: string[] = [];
-  #length = 0;
-
-  readonly index: TreeShape["index"];
-
-  constructor() {
-    const rows = this;
-    this.index = {
-      get length() {
-        return rows.#length;
-      },
-      parent: (row) => rows.#parent[row]!,
-    };
-  }
+  readonly index: TreeShape["index"] = this;
 
   get length(): number {
-    return this.#length;
+    return this.#kinds.length;
+  }
+
+  parent(row: number): number {
+    return this.#parent[row]!;
   }
 
   /** Adds rows. Known rows are skipped; rows after a gap are ignored. */
   add({ from, steps, kinds }: Outline): void {
-    if (from > this.#length) return;
-    for (let at = this.#length - from; at < steps.length; at++) {
-      const row = this.#length++;
+    if (from > this.length) return;
+    for (let at = this.length - from; at < steps.length; at++) {
+      const row = this.length;
       if (row === this.#parent.length) {
         const grown = new Int32Array(row * 2);
         grown.set(this.#parent);

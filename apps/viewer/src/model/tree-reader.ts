@@ -8,7 +8,6 @@ import {
   compareBranches,
   forecastNavigation,
   nothingBilled,
-  type SessionStats,
   statsOfCalls,
 } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
@@ -74,7 +73,8 @@ export function treeReader(tree: Tree, rowsWith?: RowFinder, isFinding = async (
     context: async (row: number) => contextViewAt(tree, row < 0 ? -1 : known(row)),
     growth: async (row: number) => growthTo(tree, row < 0 ? -1 : known(row)),
     spending: async () => spendingOf(tree),
-    stats: async () => statsAt(tree),
+    /** Returns the costs by path, model and kind. */
+    stats: async () => statsOfCalls(tree, (await billsOf(tree)).calls),
     /** Returns the breaks of the prompt cache, in file order. */
     breaks: async () => cacheBreaksOf(tree),
     compaction: async (row: number) => compactionAt(tree, row),
@@ -336,13 +336,6 @@ export async function spendingOf(tree: Tree): Promise<Spending> {
     points: points.filter((_, at) => at % stride === 0 || at === points.length - 1),
     costs: [...costs],
   };
-}
-
-/**
- * Returns the costs of a session by path, model and kind. Bills that {@link spendingOf} has read are not read again.
- */
-async function statsAt(tree: Tree): Promise<SessionStats> {
-  return statsOfCalls(tree, (await billsOf(tree)).calls);
 }
 
 /** Breaks of the prompt cache, in file order. */
