@@ -31,25 +31,19 @@ import { oneLine, textOfEntry } from "./entry-gist.ts";
 import { continued, longWork } from "./long-work.ts";
 
 /** One message that the model reads. */
-export interface ContextPiece {
-  /** Row of the message's entry. */
-  row: number;
-  tokens: number;
-  message: ContextMessage;
-}
+export type ContextPiece = ReturnType<typeof contextViewAt>["pieces"][number];
 
 /** Returns the context of the model at an entry. */
 export function contextViewAt(tree: Tree, at: number) {
   const row = movingRow(tree, at);
   const context = contextAt(tree, row);
   const tokens = noTokens();
-  const pieces = context.messages.map(
-    (message, index): ContextPiece => ({
-      row: tree.row(context.sources[index]!),
-      tokens: addTokens(tokens, message),
-      message,
-    }),
-  );
+  const pieces = context.messages.map((message, index) => ({
+    /** Row of the message's entry. */
+    row: tree.row(context.sources[index]!),
+    tokens: addTokens(tokens, message),
+    message,
+  }));
   const { model, thinkingLevel, tokens: total } = context;
   return {
     /** Row of the entry; -1 before the first. */
@@ -314,15 +308,6 @@ function detailsOf({ details }: CompactionEntry): Partial<CompactionDetails> {
   return typeof details === "object" && details !== null ? (details as Partial<CompactionDetails>) : {};
 }
 
-/** An entry from which a line of a summary may come. */
-export interface SummaryOrigin {
-  row: number;
-  /** Share of the line's words that the entry contains, weighted by rarity, from 0 to 1. */
-  score: number;
-  /** Part of the entry, about 160 characters around the shared word with the highest weight; one line. */
-  snippet: string;
-}
-
 /** Maximum number of origins. */
 const BEST = 5;
 /** Score above which an entry is an origin. */
@@ -346,7 +331,7 @@ const SNIPPET = 160;
  *
  * @throws EspalierError `unknown-entry` if the row is not a compaction
  */
-export async function originsOf(tree: Tree, compactionRow: number, line: string): Promise<SummaryOrigin[]> {
+export async function originsOf(tree: Tree, compactionRow: number, line: string) {
   const words = [...new Set(wordsOf(line))];
   if (words.length === 0) return [];
   const found: { row: number; text: string; shared: string[] }[] = [];
@@ -371,8 +356,13 @@ export async function originsOf(tree: Tree, compactionRow: number, line: string)
   return found
     .map(({ row, text, shared }) => {
       const rarest = shared.toSorted((a, b) => weights.get(b)! - weights.get(a)!)[0];
-      const snippet = rarest === undefined ? "" : around(text, rarest);
-      return { row, score: weigh(shared) / whole, snippet };
+      return {
+        row,
+        /** Share of the line's words that the entry contains, weighted by rarity, from 0 to 1. */
+        score: weigh(shared) / whole,
+        /** Part of the entry, about 160 characters around the shared word with the highest weight; one line. */
+        snippet: rarest === undefined ? "" : around(text, rarest),
+      };
     })
     .filter(({ score }) => score > LEAST)
     .toSorted((a, b) => b.score - a.score || a.row - b.row)

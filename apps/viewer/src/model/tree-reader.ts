@@ -280,20 +280,6 @@ export interface Spending {
   costs: [number, number][];
 }
 
-/** A call for which the provider's prompt cache missed earlier content. */
-export interface CacheBreakPoint {
-  /** Row of the call. */
-  row: number;
-  /** Row of the entry that changed the prefix. */
-  brokenBy: number;
-  /** Tokens that were paid again. */
-  tokens: number;
-  /** Cost in US dollars. */
-  cost: number;
-  /** Cause in words, for people. */
-  cause: string;
-}
-
 const POINTS = 800;
 
 /** Billed calls of the first rows of a tree, and their totals. */
@@ -338,17 +324,25 @@ export async function spendingOf(tree: Tree): Promise<Spending> {
   };
 }
 
+/** A call for which the provider's prompt cache missed earlier content. */
+export type CacheBreakPoint = Awaited<ReturnType<typeof cacheBreaksOf>>[number];
+
 /** Breaks of the prompt cache, in file order. */
-async function cacheBreaksOf(tree: Tree): Promise<CacheBreakPoint[]> {
+async function cacheBreaksOf(tree: Tree) {
   const reader = await continued("breaks", caches, tree, async (kept = new CacheReader(tree), breathe) => {
     while (kept.step()) await breathe();
     return kept;
   });
   return reader.ledger.breaks.map(({ call, entryId, tokens, cost, cause }) => ({
+    /** Row of the call. */
     row: tree.row(call),
+    /** Row of the entry that changed the prefix. */
     brokenBy: tree.row(entryId),
+    /** Tokens that were paid again. */
     tokens,
+    /** Cost in US dollars. */
     cost,
+    /** Cause in words, for people. */
     cause: CACHE_CAUSES[cause],
   }));
 }
