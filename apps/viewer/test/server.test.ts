@@ -8,7 +8,7 @@ import { serveViewer, type ViewerSessions } from "@espalier/viewer";
 import { treeReader } from "@espalier/viewer/model";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { remoteReader } from "../src/page/source/page-source.ts";
-import type { FoundSession } from "../src/server/open-sessions.ts";
+import type { FoundSession, ListedForPage } from "../src/server/open-sessions.ts";
 import { DEMO, Scratch, sessionsIn } from "./scratch.ts";
 
 const scratch = new Scratch();
@@ -313,6 +313,16 @@ describe("the answer of the server", () => {
       expect(error).toMatchObject({ code: "bad-request", message: expect.stringContaining(message) });
     }
     expect(readFileSync(file)).toEqual(before);
+  });
+
+  test("has an address for a session whose id is a path", async () => {
+    const odd = new Scratch();
+    writeFileSync(odd.path("dots.jsonl"), readFileSync(DEMO, "utf8").replaceAll(KEY, ".."));
+    const { url: here } = await odd.serve(page);
+    const [listed] = (await (await fetch(`${here}api/sessions`)).json()) as ListedForPage[];
+    const facts = await fetch(`${here}api/sessions/${encodeURIComponent(listed!.key)}/facts`);
+    expect(await facts.json()).toMatchObject({ id: "..", length: 212 });
+    await odd.end();
   });
 
   test("includes entries that others append", async () => {

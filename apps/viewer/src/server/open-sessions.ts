@@ -111,7 +111,7 @@ export class OpenSessions {
 
   /** Returns the key of a session, the same for the same file as long as the server runs. */
   keyOf(id: string, ref: string): string {
-    const plain = /^[\w.-]{1,100}$/.test(id) ? id : digestOf(ref);
+    const plain = /^\w[\w.-]{0,99}$/.test(id) ? id : digestOf(ref);
     const taken = this.#refs.get(plain);
     const key = taken === undefined || taken === ref ? plain : `${plain}~${digestOf(ref)}`;
     this.#refs.set(key, ref);
