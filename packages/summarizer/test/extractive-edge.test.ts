@@ -519,6 +519,26 @@ describe("whose words they are", () => {
     expect(section(text, "## Critical Context")).toContain('- Handles: "The new review is #412"');
   });
 
+  it.each([
+    [
+      "[the harbour's plan](https://harbour.example/plan)",
+      "the harbour's plan: https://harbour.example/plan",
+    ],
+    [
+      "[a plan whose title is so long that its beginning is cut](https://harbour.example/long)",
+      "is so long that its beginning is cut: https://harbour.example/long",
+    ],
+  ])("names the address of the link %s after its text", async (link, told) => {
+    const { text } = await ask([
+      user("Where is the plan?"),
+      ...step(`It is in ${link}, see there.`, "bash", { command: "ls" }, "a"),
+      ...step("", "bash", { command: "ls b" }, "b"),
+      assistant("It is found."),
+    ]);
+    expect(section(text, "## Critical Context")).toContain(`${told}"`);
+    expect(section(text, "## Critical Context")).not.toMatch(/\[|\]\(/);
+  });
+
   it("names the step that an answer announces, and the boxes that it leaves without a tick", async () => {
     const { text } = await ask([
       user("Look at the fence."),

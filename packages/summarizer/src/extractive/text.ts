@@ -357,7 +357,7 @@ export function handlesIn(given: string): Handle[] {
     .map(({ text: handle, at }) => ({ text: handle, words: wordsBefore(text, at) }));
 }
 
-/** Returns the end of the line before an index, from the beginning of a word, without marks of lists and code. */
+/** Returns the end of the line before an index, from the beginning of a word, without marks of lists, code and links. */
 function wordsBefore(text: string, at: number): string {
   const line = text
     .slice(Math.max(0, at - 400), at)
@@ -367,7 +367,8 @@ function wordsBefore(text: string, at: number): string {
   // Of a line that is cut, neither the end of a sentence nor the end of a word is kept; "Mr." ends none.
   const cut = /^.*(?:(?<!\b\p{L}{1,2})[.!?]\s+|[。！？]\s*)(?=\S*\p{L})|^[\w'’-]+\W+/u;
   const words = near.length === line.length ? near : near.replace(cut, "");
-  return words.replace(/^\s*(?:[-*+•]\s+)?/, "").replace(/[`*]+/g, "");
+  const bare = words.replace(/^\s*(?:[-*+•]\s+)?/, "").replace(/[`*]+/g, "");
+  return bare.replace(/\[?([^[\]]*)\]\($/, "$1: ");
 }
 
 /** Returns the last part of a path. */
