@@ -181,17 +181,22 @@ function shrink(
   return within(largest(whole.text.length, (most) => within(most).size <= room));
 }
 
-/** Packs as many messages into each part as fit, in order. */
+/** Packs as many messages into each part as fit, in order. Results stay in the part of their call if there is room. */
 function pack(pieces: readonly SizedMessage[], room: number): SizedMessage[][] {
   const parts: SizedMessage[][] = [];
   let left = 0;
-  for (const piece of pieces) {
-    if (piece.size <= left) parts.at(-1)!.push(piece);
+  for (let at = 0; at < pieces.length; ) {
+    const start = at;
+    let size = 0;
+    do size += pieces[at++]!.size;
+    while (pieces[at]?.message.role === "toolResult" && size + pieces[at]!.size <= room);
+    const together = pieces.slice(start, at);
+    if (size <= left) parts.at(-1)!.push(...together);
     else {
-      parts.push([piece]);
+      parts.push(together);
       left = room;
     }
-    left -= piece.size;
+    left -= size;
   }
   return parts;
 }

@@ -87,8 +87,23 @@ describe("fitRequest", () => {
       expect(part.previousSummary).toBeUndefined();
       expect(part.instructions).toContain(`part ${index + 1} of ${requests.length}`);
     }
-    // No part begins with a result that stands apart from its call.
-    expect(requests.every(({ messages: [first] }) => first?.role === "assistant")).toBe(true);
+  });
+
+  it("keeps a result in the part of its call, whatever the window", async () => {
+    for (let contextWindow = 5_000; contextWindow <= 9_000; contextWindow += 100) {
+      const { requests } = await fitRequest(request(calls(60, 1_000)), { contextWindow });
+      for (const { messages } of requests) expect(messages[0]!.role).toBe("assistant");
+    }
+  });
+
+  it("parts a call from its results only where they do not fit into one part", async () => {
+    const many = [
+      assistant("all at once", [{ id: "a", name: "bash", arguments: { command: "x" } }]),
+      ...Array.from({ length: 60 }, () => result("a", "z".repeat(1_000))),
+    ];
+    const fitted = await fitRequest(request(many), { contextWindow: 6_000 });
+    expectFit(many, fitted, 6_000);
+    expect(fitted.omitted.dropped).toEqual([]);
   });
 
   it("drops the oldest messages if there would be too many parts, and says so at their position", async () => {
