@@ -68,16 +68,12 @@ export const anthropicFormat: RequestFormat<AnthropicRequest> = {
 };
 
 function acceptsThinking(block: ThinkingBlock, answer: AssistantMessage): boolean {
-  const { thinking, thinkingSignature } = block;
   if (FOREIGN.test(typeof answer.api === "string" ? answer.api : answer.provider)) return false;
-  if (
-    typeof thinkingSignature !== "string" ||
-    thinkingSignature.trim() === "" ||
-    !thinkingSignature.isWellFormed()
-  )
-    return false;
-  return block.redacted === true || (typeof thinking === "string" && thinking.isWellFormed());
+  const isSigned = isSendable(block.thinkingSignature) && block.thinkingSignature.trim() !== "";
+  return isSigned && (block.redacted === true || isSendable(block.thinking));
 }
+
+const isSendable = (text: unknown): text is string => typeof text === "string" && text.isWellFormed();
 
 function renderTurn(turn: Turn): AnthropicMessage {
   if (turn.role === "assistant") return { role: "assistant", content: turn.content.map(renderAnswerBlock) };

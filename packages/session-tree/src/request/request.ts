@@ -25,11 +25,10 @@ import {
   refuseEmptySchemas,
   type Turn,
   type UserBlock,
-  type UserTurn,
   validToolName,
 } from "./format.ts";
 import { wellFormed } from "./json.ts";
-import { bashExecutionText, branchSummaryText, compactionSummaryText } from "./wording.ts";
+import { wording } from "./wording.ts";
 
 /** Options for building a request. */
 export interface RequestOptions<Request> {
@@ -60,16 +59,15 @@ export interface RequestOptions<Request> {
 export function buildRequest<Request>(context: SessionContext, options: RequestOptions<Request>): Request {
   const { format, model = context.model, system, tools } = options;
   refuseEmptySchemas(tools);
-  const prepared = format.prepare?.(context, model) ?? context;
-  const turns = heal(prepared, { format, model });
-  if (turns.length === 0) {
+  const sent = format.prepare?.(context, model) ?? context;
+  const turns = heal(sent, { format, model });
+  if (turns.length === 0)
     throw new EspalierError(
       "empty-context",
       "There is nothing to send: no message up to this entry has content for a model. Append a user message first, or choose a later entry.",
     );
-  }
   const { toolNameLength } = format;
-  return format.render({ ...foldSystem(prepared.messages, { system, tools, toolNameLength }), turns });
+  return format.render({ ...foldSystem(sent.messages, { system, tools, toolNameLength }), turns });
 }
 
 /** Text of the result of a tool call that has no result in the session. */
@@ -103,35 +101,43 @@ export interface HealOptions {
  * prefix changed.
  */
 export function heal(
-  context: Pick<SessionContext, "messages" | "prefixChanged">,
+  { messages, prefixChanged }: Pick<SessionContext, "messages" | "prefixChanged">,
   options: HealOptions,
 ): Turn[] {
-  const { messages, prefixChanged } = context;
   const { results, overtaken } = pairTools(messages);
+  const loop = runningLoop(messages);
   const callId = createCallIds(options.format.callIdLength);
   const turns: Turn[] = [];
-  const loopFrom = runningLoop(messages);
-
-  for (let index = 0; index < messages.length; index++) {
-    const message = messages[index];
-    if (!message) continue;
-    if (message.role !== "assistant") {
-      const said = saidByUser(message, options);
-      if (said.length > 0) append(userTurn(turns).content, said);
-      continue;
+  messages.forEach((message, at) => {
+    const recorded = results.get(at);
+    if (message?.role !== "assistant") extend(turns, "user", saidByUser(message, options));
+    else if (recorded) {
+      const isUnchanged = overtaken[at] === 0 && (prefixChanged[at] === false || at >= loop);
+      const blocks = answerBlocks(message, options, callId, isUnchanged);
+      if (turns.length === 0 && blocks.length > 0) extend(turns, "user", healedText(OPENING));
+      extend(turns, "assistant", blocks);
+      const calls = blocks.filter((block) => block.type === "call");
+      if (calls.length > 0)
+        turns.push({
+          role: "user",
+          results: calls.map(({ id }, nth) => healedResult(id, recorded[nth], options)),
+          content: [],
+        });
     }
-    if (isFailedAnswer(message)) continue;
-    const { model } = options;
-    const sendsThinking =
-      (prefixChanged[index] === false || index >= loopFrom) &&
-      overtaken[index] === 0 &&
-      model !== null &&
-      message.provider === model.provider &&
-      message.model === model.modelId;
-    const blocks = answerBlocks(message, options, callId, sendsThinking);
-    appendAnswer(turns, blocks, results.get(index)!, options);
-  }
+  });
   return turns;
+}
+
+/** Adds blocks to the last turn if it has this role, and in a new turn otherwise. */
+function extend(turns: Turn[], role: Turn["role"], blocks: readonly (UserBlock | AnswerBlock)[]): void {
+  if (blocks.length === 0) return;
+  let turn = turns.at(-1);
+  if (turn?.role !== role) {
+    turn = role === "user" ? { role, results: [], content: [] } : { role, content: [] };
+    turns.push(turn);
+  }
+  // Without spreading, because a list of blocks can be longer than the call stack allows.
+  for (const block of blocks) (turn.content as (typeof block)[]).push(block);
 }
 
 /**
@@ -146,8 +152,7 @@ export function runningLoop(messages: readonly ContextMessage[]): number {
   let isRunning = false;
   for (let at = messages.length - 1; at >= 0; at--) {
     const message = messages[at];
-    if (!message) continue;
-    if (message.role !== "assistant") {
+    if (message?.role !== "assistant") {
       if (words < 0 && saidByUser(message).length > 0) words = at;
     } else if (!isFailedAnswer(message)) {
       if (toolCalls(message).length > 0) {
@@ -165,28 +170,8 @@ function opaqueValue(
   answer: AssistantMessage | undefined,
   { format, model }: HealOptions,
 ): Record<string, unknown> | undefined {
-  if (!format.opaque) return undefined;
-  const value = wellFormed(format.opaque(part, { answer, model }));
+  const value = format.opaque && wellFormed(format.opaque(part, { answer, model }));
   return isRecord(value) ? value : undefined;
-}
-
-function appendAnswer(
-  turns: Turn[],
-  blocks: AnswerBlock[],
-  recorded: readonly (ToolResultMessage | undefined)[],
-  options: HealOptions,
-): void {
-  if (blocks.length === 0) return;
-  if (turns.length === 0) userTurn(turns).content.push({ type: "text", text: OPENING });
-  const last = turns.at(-1);
-  if (last?.role === "assistant") append(last.content, blocks);
-  else turns.push({ role: "assistant", content: blocks });
-
-  let position = 0;
-  for (const block of blocks) {
-    if (block.type === "call")
-      userTurn(turns).results.push(healedResult(block.id, recorded[position++], options));
-  }
 }
 
 function healedResult(
@@ -194,29 +179,15 @@ function healedResult(
   recorded: ToolResultMessage | undefined,
   options: HealOptions,
 ): HealedResult {
-  if (!recorded) return { callId, isError: true, content: [{ type: "text", text: NO_RESULT }] };
+  if (!recorded) return { callId, isError: true, content: healedText(NO_RESULT) };
   const content = healedContent(recorded, options);
   const opaque = opaqueValue(recorded, undefined, options);
   return {
     callId,
     isError: recorded.isError === true,
-    content: content.length > 0 ? content : [{ type: "text", text: NO_OUTPUT }],
+    content: content.length > 0 ? content : healedText(NO_OUTPUT),
     ...(opaque && { opaque }),
   };
-}
-
-/** Returns the user turn at the end; adds one when the last turn is an answer. */
-function userTurn(turns: Turn[]): UserTurn {
-  const last = turns.at(-1);
-  if (last?.role === "user") return last;
-  const turn: UserTurn = { role: "user", results: [], content: [] };
-  turns.push(turn);
-  return turn;
-}
-
-/** Appends without spreading, because a list of blocks can be longer than the call stack allows. */
-function append<Block>(list: Block[], added: readonly Block[]): void {
-  for (const block of added) list.push(block);
 }
 
 /**
@@ -225,6 +196,7 @@ function append<Block>(list: Block[], added: readonly Block[]): void {
  * answers do not have are left out. Thinking is sent whole or not at all, because a provider refuses a part of the
  * thinking that it signed. It is sent when all of these are true:
  *
+ * - the same model wrote it after the same messages, so `isUnchanged`
  * - the provider accepts each thinking block
  * - each thinking block keeps its position
  * - the last block is not thinking ("The final block in an assistant message cannot be `thinking`")
@@ -235,49 +207,44 @@ function answerBlocks(
   answer: AssistantMessage,
   options: HealOptions,
   callId: (id: unknown) => string,
-  sendsThinking: boolean,
+  isUnchanged: boolean,
 ): AnswerBlock[] {
+  const { format, model } = options;
   const blocks: AnswerBlock[] = [];
   const calls: AnswerBlock[] = []; // from the first call on
+  let sendsThinking = isUnchanged && answer.provider === model?.provider && answer.model === model?.modelId;
   let textMoved = false;
-  let thoughtInCalls = false;
   let leftOut = false;
-  let isWhole = true;
   for (const block of contentBlocks(answer)) {
     const opaque = block.type === "thinking" ? undefined : opaqueValue(block, answer, options);
     if (block.type === "toolCall") {
-      calls.push({
-        type: "call",
-        id: callId(block.id),
-        name: validToolName(block.name, options.format.toolNameLength),
-        input: toolInput(block.arguments),
-        ...(opaque && { opaque }),
-      });
+      const name = validToolName(block.name, format.toolNameLength);
+      const input = toolInput(block.arguments);
+      calls.push({ type: "call", id: callId(block.id), name, input, ...(opaque && { opaque }) });
+    } else if (block.type === "thinking") {
+      sendsThinking &&= !leftOut && format.acceptsThinking(block, answer);
+      (calls.length > 0 ? calls : blocks).push({ type: "thinking", block });
     } else if (opaque || block.type === "text") {
-      for (const said of healedBlock(block, opaque)) {
-        blocks.push(said as HealedText | OpaqueBlock);
+      for (const text of healedBlock(block, opaque)) {
+        blocks.push(text as HealedText | OpaqueBlock);
         textMoved ||= calls.length > 0;
       }
-    } else {
-      leftOut ||= block.type !== "thinking";
-      if (block.type !== "thinking") continue;
-      isWhole &&= sendsThinking && !leftOut && options.format.acceptsThinking(block, answer);
-      thoughtInCalls ||= calls.length > 0;
-      (calls.length > 0 ? calls : blocks).push({ type: "thinking", block });
-    }
+    } else leftOut = true;
   }
+  sendsThinking &&= !(textMoved && calls.some(isThinking));
   for (const block of calls) blocks.push(block);
-  isWhole &&= !(textMoved && thoughtInCalls) && blocks.at(-1)?.type !== "thinking";
-  return isWhole ? blocks : blocks.filter(({ type }) => type !== "thinking");
+  return sendsThinking && !isThinking(blocks.at(-1)) ? blocks : blocks.filter((block) => !isThinking(block));
 }
+
+const isThinking = (block: AnswerBlock | undefined): boolean => block?.type === "thinking";
 
 /**
  * Returns arguments as the object that providers require. Missing arguments become `{}`; a value that is not an object
  * becomes `{value}`; arguments nested too deeply for `JSON.stringify` become `{value}` with a note.
  */
 export function toolInput(stored: unknown): Record<string, unknown> {
-  const input = wellFormed(stored ?? {});
-  return isRecord(input) ? input : { value: input ?? "[Arguments left out: nested too deeply]" };
+  const value = wellFormed(stored ?? {}) ?? "[Arguments left out: nested too deeply]";
+  return isRecord(value) ? value : { value };
 }
 
 /** Tool results, matched with their calls. */
@@ -293,14 +260,11 @@ export interface ToolPairs {
   overtaken: Uint8Array;
 }
 
+/** A call without a result. `slots` receive the results of its answer; undefined for a failed one, which is left out. */
 interface OpenCall {
   answer: number;
-  /**
-   * Array that receives the result. Undefined when the answer failed: it is left out together with the results of its
-   * calls.
-   */
   slots: (ToolResultMessage | undefined)[] | undefined;
-  position: number;
+  nth: number;
 }
 
 /**
@@ -308,75 +272,56 @@ interface OpenCall {
  * first such call. Results without a call and results of failed answers are left out.
  */
 export function pairTools(messages: readonly (ContextMessage | undefined)[]): ToolPairs {
+  const results: ToolPairs["results"] = new Map();
   const open = new Map<string, OpenCall[]>();
-  const results = new Map<number, (ToolResultMessage | undefined)[]>();
-  const changes = new Int32Array(messages.length + 1);
-
-  for (let index = 0; index < messages.length; index++) {
-    const message = messages[index];
+  const answerOf = new Int32Array(messages.length).fill(messages.length);
+  for (let at = 0; at < messages.length; at++) {
+    const message = messages[at];
     if (message?.role === "assistant") {
       const calls = toolCalls(message);
       const slots = isFailedAnswer(message) ? undefined : new Array<undefined>(calls.length).fill(undefined);
-      if (slots) results.set(index, slots);
-      for (let position = calls.length - 1; position >= 0; position--) {
-        pushTo(open, idOf(calls[position]?.id), { answer: index, slots, position });
+      if (slots) results.set(at, slots);
+      for (let nth = calls.length - 1; nth >= 0; nth--) {
+        const id = idOf(calls[nth]!.id);
+        const same = open.get(id);
+        if (same) same.push({ answer: at, slots, nth });
+        else open.set(id, [{ answer: at, slots, nth }]);
       }
     } else if (message?.role === "toolResult") {
       const call = open.get(idOf(message.toolCallId))?.pop();
       if (!call?.slots) continue;
-      call.slots[call.position] = message;
-      changes[call.answer + 1]! += 1;
-      changes[index]! -= 1;
+      call.slots[call.nth] = message;
+      answerOf[at] = call.answer;
     }
   }
-  return { results, overtaken: covered(changes) };
-}
-
-/** Returns 1 for every index in at least one range. Each range is +1 at its beginning and -1 at its end. */
-function covered(changes: Int32Array): Uint8Array {
-  const marks = new Uint8Array(changes.length - 1);
-  let depth = 0;
-  for (let index = 0; index < marks.length; index++) {
-    depth += changes[index]!;
-    marks[index] = depth > 0 ? 1 : 0;
+  const overtaken = new Uint8Array(messages.length);
+  let earliest = messages.length;
+  for (let at = messages.length - 1; at >= 0; at--) {
+    if (earliest < at) overtaken[at] = 1;
+    earliest = Math.min(earliest, answerOf[at]!);
   }
-  return marks;
+  return { results, overtaken };
 }
 
 /** Returns an id; an empty text for a missing one, so that a result without an id matches a call without an id. */
 const idOf = (id: unknown): string => (typeof id === "string" ? id : "");
 
-function pushTo(lists: Map<string, OpenCall[]>, key: string, call: OpenCall): void {
-  const list = lists.get(key);
-  if (list) list.push(call);
-  else lists.set(key, [call]);
-}
-
 /**
  * Returns the content that a message adds to a user turn. Empty for answers, tool results and system messages, which
  * have their own place in a request; for shell runs that are excluded from the context; and for unknown roles.
  */
-function saidByUser(message: ContextMessage, options?: HealOptions): UserBlock[] {
-  switch (message.role) {
-    case "user":
-    case "custom":
-      return healedContent(message, options);
-    case "bashExecution":
-      return message.excludeFromContext ? [] : healedText(bashExecutionText(message));
-    case "compactionSummary":
-      return typeof message.summary === "string" ? healedText(compactionSummaryText(message.summary)) : [];
-    case "branchSummary":
-      return typeof message.summary === "string" ? healedText(branchSummaryText(message.summary)) : [];
-    default:
-      return [];
-  }
+function saidByUser(message: ContextMessage | undefined, options?: HealOptions): UserBlock[] {
+  if (!message || message.role === "toolResult") return [];
+  if (message.role === "user" || message.role === "custom") return healedContent(message, options);
+  return healedText(wording(message));
 }
 
 const TYPE_NAME = /^[\w.-]{1,64}$/;
 
 /** Returns a text for a request; an empty list when the text is blank. */
 function healedText(text: unknown): { type: "text"; text: string }[] {
-  return typeof text === "string" && !isBlank(text) ? [{ type: "text", text: text.toWellFormed() }] : [];
+  if (typeof text !== "string" || isBlank(text)) return [];
+  return [{ type: "text", text: text.toWellFormed() }];
 }
 
 /** Returns the content of a user message, custom message or tool result. In a file it can have any shape. */
@@ -395,24 +340,16 @@ function healedBlock(block: ContentBlock, opaque: Record<string, unknown> | unde
   if (block.type === "text") return healedText(block.text);
   if (block.type === "image") return [healedImage(block)];
   const name = TYPE_NAME.test(block.type) ? `Content of type ${block.type}` : "Content";
-  return [{ type: "text", text: `[${name} left out]` }];
+  return healedText(`[${name} left out]`);
 }
 
-const READABLE: ReadonlySet<string> = new Set<PictureType>([
-  "image/png",
-  "image/jpeg",
-  "image/gif",
-  "image/webp",
-]);
-const isReadable = (mediaType: string): mediaType is PictureType => READABLE.has(mediaType);
-
-/** Beginnings of the base64 data, by type. WebP is `RIFF`, four bytes of length, `WEBP`. */
-const BEGINNINGS: [RegExp, PictureType][] = [
-  [/^iVBORw0KGgo/, "image/png"],
-  [/^\/9j\//, "image/jpeg"],
-  [/^R0lGOD/, "image/gif"],
-  [/^UklGR.{6}XRUJQ/, "image/webp"],
-];
+/** Images that providers read, by the beginning of their base64. WebP is `RIFF`, four bytes of length, `WEBP`. */
+const BEGINNINGS: Record<PictureType, RegExp> = {
+  "image/png": /^iVBORw0KGgo/,
+  "image/jpeg": /^\/9j\//,
+  "image/gif": /^R0lGOD/,
+  "image/webp": /^UklGR.{6}XRUJQ/,
+};
 const MEDIA_TYPE = /^[\w.+-]{1,40}\/[\w.+-]{1,80}$/;
 
 /**
@@ -425,29 +362,24 @@ export function healedImage(image: { data?: unknown; mimeType?: unknown }): User
   const data = padded(typeof image.data === "string" ? image.data : "");
   const mediaType = mediaTypeOf(data) ?? (declared === "image/jpg" ? "image/jpeg" : declared);
   if (isReadable(mediaType) && isBase64(data)) return { type: "image", mediaType, data };
-  return {
-    type: "text",
-    text: MEDIA_TYPE.test(declared) ? `[Image left out: ${declared}]` : "[Image left out]",
-  };
+  return { type: "text", text: `[Image left out${MEDIA_TYPE.test(declared) ? `: ${declared}` : ""}]` };
+}
+
+const isReadable = (mediaType: string): mediaType is PictureType => Object.hasOwn(BEGINNINGS, mediaType);
+
+function mediaTypeOf(data: string): string | undefined {
+  return Object.keys(BEGINNINGS).find((mediaType) => BEGINNINGS[mediaType as PictureType].test(data));
 }
 
 /**
  * Returns whether data is base64. Tests single characters: one repeating pattern over megabytes can overflow the
  * regular expression engine's stack.
  */
-function isBase64(data: string): boolean {
-  const padding = data.indexOf("=");
-  const end = padding < 0 ? data.length : padding;
-  const isPadded = end >= data.length - 2 && !/[^=]/.test(data.slice(end));
-  return end > 0 && isPadded && !/[^A-Za-z0-9+/=]/.test(data);
-}
+const isBase64 = (data: string): boolean =>
+  data !== "" && data.length % 4 === 0 && !/[^A-Za-z0-9+/=]|=(?!=?$)/.test(data);
 
 /** Returns base64 with its padding, which some encoders leave out. */
 const padded = (data: string): string => data.padEnd(Math.ceil(data.length / 4) * 4, "=");
-
-function mediaTypeOf(data: string): PictureType | undefined {
-  return BEGINNINGS.find(([beginning]) => beginning.test(data))?.[1];
-}
 
 /** Text of a result whose images come after the results. */
 const IMAGES_FOLLOW = "(see the images that follow)";

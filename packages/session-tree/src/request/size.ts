@@ -1,12 +1,6 @@
 import { jsonText } from "@espalier/jsonl-stream";
-import {
-  type BranchSummaryMessage,
-  type CompactionSummaryMessage,
-  type ContentBlock,
-  type ContextMessage,
-  contentBlocks,
-} from "../entry/message.ts";
-import { bashExecutionText, branchSummaryText, compactionSummaryText } from "./wording.ts";
+import { type ContentBlock, type ContextMessage, contentBlocks } from "../entry/message.ts";
+import { wording } from "./wording.ts";
 
 /** Bytes that a format adds to a message or a block: field names, quotes, an image's media type. */
 const FRAME = 128;
@@ -17,21 +11,14 @@ const encoder = new TextEncoder();
  * The estimate is rather too high than too low. It is not a token count.
  */
 export function estimateBytes(message: ContextMessage): number {
-  if (message.role === "bashExecution")
-    return message.excludeFromContext ? 0 : FRAME + bytesOf(bashExecutionText(message));
-  if (message.role === "compactionSummary" || message.role === "branchSummary")
-    return FRAME + bytesOf(summaryText(message));
+  const worded = wording(message);
+  if (worded !== undefined) return worded === "" ? 0 : FRAME + bytesOf(worded);
   let bytes = FRAME;
   for (const block of contentBlocks(message)) bytes += blockBytes(block);
   if (message.role === "toolResult") bytes += FRAME + bytesOf(message.toolCallId);
   if (message.role === "system")
     bytes += jsonBytes(message.sections ?? {}) + jsonBytes(message.toolsAdded ?? []);
   return bytes;
-}
-
-function summaryText({ role, summary }: CompactionSummaryMessage | BranchSummaryMessage): string {
-  if (typeof summary !== "string") return "";
-  return role === "branchSummary" ? branchSummaryText(summary) : compactionSummaryText(summary);
 }
 
 /** Estimates how many bytes a block adds to the body of a request. */

@@ -1,5 +1,5 @@
 import { customMessage, type Entry, isMessage } from "../entry/kinds.ts";
-import { type BashExecutionMessage, contentText } from "../entry/message.ts";
+import { type BashExecutionMessage, type ContextMessage, contentText } from "../entry/message.ts";
 
 /**
  * The wrappers below are part of the session format: every reader of the file sends the model the same bytes. So a
@@ -46,6 +46,17 @@ const textOf = (value: unknown): string => (typeof value === "string" ? value : 
  */
 function escapeSummaryTags(summary: string): string {
   return summary.replace(/<(?=\/?summary\b)/gi, "&lt;");
+}
+
+/**
+ * Returns the text that a model reads in place of a shell run or a summary; empty when it is not sent. Undefined for a
+ * message of another role.
+ */
+export function wording(message: ContextMessage): string | undefined {
+  if (message.role === "bashExecution") return message.excludeFromContext ? "" : bashExecutionText(message);
+  if (message.role !== "compactionSummary" && message.role !== "branchSummary") return undefined;
+  const textOfSummary = message.role === "branchSummary" ? branchSummaryText : compactionSummaryText;
+  return typeof message.summary === "string" ? textOfSummary(message.summary) : "";
 }
 
 /**
