@@ -1,7 +1,7 @@
 import { jsonText } from "@espalier/jsonl-stream";
 import type { ContextEdit, EntryKind, Settings } from "../entry/entry.ts";
-import { type Entry, kindOf, messagesOf } from "../entry/kinds.ts";
-import { type ContextMessage, contentBlocks, isPicture } from "../entry/message.ts";
+import { type Entry, isMessage, kindOf, messagesOf } from "../entry/kinds.ts";
+import { type ContextMessage, contentBlocks, isPicture, type UserContent } from "../entry/message.ts";
 
 /** Messages of one visible entry of a path. */
 export interface ProjectedEntry {
@@ -20,16 +20,24 @@ export interface ProjectedEntry {
  * compaction, then the entries that it keeps, then the entries after it. Entries that a compaction hides are left out.
  */
 export function projectPath(path: readonly Entry[]): ProjectedEntry[] {
-  const facts = readPathFacts(path);
-  const changed = changedPositions(facts, path.length);
+  const { compactedAt, keptFrom, edits, targets } = readPathFacts(path);
+  const changed = new Uint8Array(path.length).fill(1, 0, Math.max(compactedAt, 0));
+  // The earliest target of all edits after `at`.
+  let edited = path.length;
+  for (let at = path.length - 1; targets.size > 0 && at >= keptFrom; at--) {
+    if (edited < at) changed[at] = 1;
+    const target = targets.get(at) ?? edited;
+    if (target >= keptFrom) edited = Math.min(edited, target);
+  }
   const projected: ProjectedEntry[] = [];
   const project = (at: number, messages: ContextMessage[]) =>
     projected.push({ entry: path[at]!, messages, prefixChanged: changed[at] === 1 });
-  if (facts.compactedAt >= 0)
-    project(facts.compactedAt, saidBy(path[facts.compactedAt]!, facts.edits.get(facts.compactedAt)));
-  for (let at = facts.keptFrom; at < path.length; at++) {
-    if (at !== facts.compactedAt)
-      project(at, isMute(path[at]!, at, facts) ? [] : saidBy(path[at]!, facts.edits.get(at)));
+  if (compactedAt >= 0) project(compactedAt, saidBy(path[compactedAt]!, edits.get(compactedAt)));
+  for (let at = keptFrom; at < path.length; at++) {
+    const entry = path[at]!;
+    // The newest compaction contains the system messages before it, and replaces older compactions.
+    const isMute = kindOf(entry).firstKept || (at < compactedAt && isMessage(entry, "system"));
+    if (at !== compactedAt) project(at, isMute ? [] : saidBy(entry, edits.get(at)));
   }
   return projected;
 }
@@ -77,31 +85,19 @@ function addMessage(
   context.tokens += estimateTokens(message);
 }
 
-/**
- * Returns whether an entry adds no messages: an older or invalid compaction, or a system message before the newest
- * compaction, which contains the system messages.
- */
-function isMute(entry: Entry, at: number, { compactedAt }: PathFacts): boolean {
-  if (kindOf(entry).firstKept) return true;
-  return at < compactedAt && (entry as { message?: { role?: unknown } }).message?.role === "system";
-}
-
 function saidBy(entry: Entry, replacement?: ContextEdit["replacement"]): ContextMessage[] {
   const messages = messagesOf(entry);
-  if (replacement === undefined) return messages;
-  return replacement === null ? [] : messages.map((message) => replaceContent(message, replacement));
+  if (!replacement) return replacement === null ? [] : messages;
+  return messages.map((message) => replaceContent(message, replacement));
 }
 
 /** Roles whose content an edit can replace. A summary or a shell run can only be left out (as in Pi). */
 const EDITABLE: ReadonlySet<string> = new Set(["user", "assistant", "toolResult", "custom"]);
 
-function replaceContent(
-  message: ContextMessage,
-  { content }: NonNullable<ContextEdit["replacement"]>,
-): ContextMessage {
+function replaceContent(message: ContextMessage, { content }: { content: UserContent }): ContextMessage {
   if (!EDITABLE.has(message.role)) return message;
-  const asBlocks = message.role === "assistant" || message.role === "toolResult";
-  return { ...message, content: asBlocks ? contentBlocks({ content }) : content } as ContextMessage;
+  const hasBlocks = message.role === "assistant" || message.role === "toolResult";
+  return { ...message, content: hasBlocks ? contentBlocks({ content }) : content } as ContextMessage;
 }
 
 /** Effect of a path's compactions and edits. References to entries that are not above them on the path are ignored. */
@@ -112,67 +108,40 @@ interface PathFacts {
   keptFrom: number;
   /** The newest edit of each entry, by the entry's position. */
   edits: ReadonlyMap<number, ContextEdit["replacement"]>;
-  /** For each visible edit, the positions of its target and of the edit itself, in order of the edits. */
-  editReaches: readonly { from: number; to: number }[];
+  /** Position of the target of each edit, by the position of the edit. */
+  targets: ReadonlyMap<number, number>;
 }
 
 /** Reads a path once, root first. */
 export function readPathFacts(path: readonly Entry[]): PathFacts {
+  const edits = new Map<number, ContextEdit["replacement"]>();
+  const targets = new Map<number, number>();
+  const facts = { compactedAt: -1, keptFrom: 0, edits, targets };
   // Most paths have no compactions or edits. Checking this is faster than storing the position of each id of a long
   // path.
-  if (!path.some((entry) => refersBack(kindOf(entry)))) return NO_FACTS;
+  if (!path.some((entry) => refersBack(kindOf(entry)))) return facts;
   const above = new Map<string, number>();
-  const edits = new Map<number, ContextEdit["replacement"]>();
-  const reaches: { from: number; to: number }[] = [];
-  let compactedAt = -1;
-  let keptFrom = 0;
-  for (let at = 0; at < path.length; at++) {
-    const entry = path[at]!;
+  for (const [at, entry] of path.entries()) {
     const kind = kindOf(entry);
     if (refersBack(kind) && !kind.problem?.(entry)) {
-      if (kind.firstKept) {
-        const firstKept = kind.firstKept(entry);
-        const kept = firstKept === entry.id ? at : above.get(firstKept);
-        if (kept !== undefined) {
-          compactedAt = at;
-          keptFrom = kept;
-        }
-      }
-      if (kind.edit) {
-        const { targetId, replacement } = kind.edit(entry);
-        const target = above.get(targetId);
-        if (target !== undefined) {
-          edits.set(target, replacement);
-          // Entries without messages, such as a removed rule, do not change the context.
-          if (kindOf(path[target]!).toMessages) reaches.push({ from: target, to: at });
-        }
+      const firstKept = kind.firstKept?.(entry);
+      const keptFrom = firstKept === entry.id ? at : above.get(firstKept ?? "");
+      if (firstKept !== undefined && keptFrom !== undefined)
+        Object.assign(facts, { compactedAt: at, keptFrom });
+      const edit = kind.edit?.(entry);
+      const target = edit && above.get(edit.targetId);
+      if (target !== undefined) {
+        edits.set(target, edit!.replacement);
+        // Entries without messages, such as a removed rule, do not change the context.
+        if (kindOf(path[target]!).toMessages) targets.set(at, target);
       }
     }
     above.set(entry.id, at);
   }
-  return { compactedAt, keptFrom, edits, editReaches: reaches.filter(({ from }) => from >= keptFrom) };
+  return facts;
 }
 
 const refersBack = (kind: EntryKind): boolean => kind.firstKept !== undefined || kind.edit !== undefined;
-const NO_FACTS: PathFacts = { compactedAt: -1, keptFrom: 0, edits: new Map(), editReaches: [] };
-
-/**
- * Returns 1 for each position whose prefix in the context changed after its entry was written. A compaction changes the
- * prefix of all entries that it keeps; an edit, that of all entries between its target and itself.
- */
-function changedPositions({ compactedAt, editReaches }: PathFacts, length: number): Uint8Array {
-  const changed = new Uint8Array(length);
-  if (compactedAt > 0) changed.fill(1, 0, compactedAt);
-  // Walks from the end. `reach` is the earliest target of all edits after `at`.
-  let reach = Number.POSITIVE_INFINITY;
-  let next = editReaches.length - 1;
-  for (let at = length - 1; at >= 0; at--) {
-    if (at > reach) changed[at] = 1;
-    for (; next >= 0 && editReaches[next]!.to === at; next--)
-      reach = Math.min(reach, editReaches[next]!.from);
-  }
-  return changed;
-}
 
 /** Context that a model reads at a leaf: a pure function of the leaf's path. */
 export interface SessionContext extends Settings {
@@ -198,8 +167,7 @@ export const NO_SETTINGS: Settings = { model: null, thinkingLevel: "off" };
 /** Returns the settings that an entry names; none for an invalid entry. */
 export function settingsIn(entry: Entry): Partial<Settings> {
   const kind = kindOf(entry);
-  if (!kind.settings || kind.problem?.(entry)) return {};
-  return kind.settings(entry);
+  return kind.settings && !kind.problem?.(entry) ? kind.settings(entry) : {};
 }
 
 /** Returns the settings at the end of a path, root first. `before` has the settings above its first entry. */

@@ -6,14 +6,7 @@ import {
 } from "@espalier/jsonl-stream";
 import type { EntryKind, Settings } from "../entry/entry.ts";
 import { type Entry, entryKinds, kindOf } from "../entry/kinds.ts";
-import {
-  type EntryScan,
-  equalsText,
-  kindIn,
-  placeholder,
-  readLineParts,
-  type SessionLine,
-} from "../entry/line.ts";
+import { equalsText, kindIn, placeholder, readLineParts, spells } from "../entry/line.ts";
 import { FastLineScanner } from "../tree/compiled-scan.ts";
 import { ORPHAN, ROOT } from "../tree/intake.ts";
 import { type EntryRows, rowOfLeaf } from "../tree/queries.ts";
@@ -40,20 +33,17 @@ export function buildSessionContext(
   source: Tree | { readonly tree: Tree; readonly leafId?: string | null } | readonly Entry[],
   leafId?: string | null,
 ): SessionContext {
-  if ("tree" in source) return contextOfTree(source.tree, leafId === undefined ? source.leafId : leafId);
-  return "index" in source ? contextOfTree(source, leafId) : contextOfEntries(source, leafId);
-}
-
-function contextOfTree(tree: Tree, leafId: string | null | undefined): SessionContext {
-  const window = pathWindowAt(tree, rowOfLeaf(tree, leafId));
-  return contextOfPath(window.entries, window.before);
+  if ("tree" in source)
+    return buildSessionContext(source.tree, leafId === undefined ? source.leafId : leafId);
+  if (!("index" in source)) return contextOfEntries(source, leafId);
+  const { entries, before } = pathWindowAt(source, rowOfLeaf(source, leafId));
+  return contextOfPath(entries, before);
 }
 
 function contextOfEntries(entries: readonly Entry[], leafId: string | null | undefined): SessionContext {
-  const rows = new ArrayRows(entries);
+  const rows = rowsOfEntries(entries);
   const path: Entry[] = [];
-  for (let row = rowOfLeaf(rows, leafId); row >= 0; row = rows.index.parent(row))
-    path.push(rows.entryAt(row));
+  for (let row = rowOfLeaf(rows, leafId); row >= 0; row = rows.index.parent(row)) path.push(entries[row]!);
   return contextOfPath(path.reverse());
 }
 
@@ -67,11 +57,70 @@ function contextOfEntries(entries: readonly Entry[], leafId: string | null | und
  */
 export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
   const scanner = new FastLineScanner();
-  const reader = new PathReader(scanner, leafId);
-  const visit: BackwardLineVisitor = (block, start, end, offset, terminated) =>
-    reader.take(block, start, end, offset, terminated) ? undefined : false;
+  const scan = scanner.entry;
+  const builder = new PathWindowBuilder();
+  /**
+   * Id of the entry that is sought. Bytes for the parent of a line that was passed, because most of them are compared
+   * with lines and never decoded. null when no entry is sought.
+   */
+  let wanted: string | Uint8Array | null = leafId ?? null;
+  let started = leafId !== undefined;
+  /** Id of the leaf; undefined until it is found. */
+  let leaf: string | undefined;
+  let readFrom = 0;
+
+  const isWanted = (block: Uint8Array): boolean =>
+    typeof wanted === "string"
+      ? equalsText(block, scan.idStart, scan.idEnd, wanted)
+      : wanted !== null && spells(block, scan.idStart, scan.idEnd, wanted);
+  // These functions return false when no more lines are needed.
+  const follow = (id: string | Uint8Array | null): false | undefined => {
+    wanted = id;
+    return id === null || builder.done ? false : undefined;
+  };
+  const take = (entry: Entry, kind: EntryKind): false | undefined => {
+    if (!started) {
+      started = true;
+      wanted = entry.id;
+      const target = kind.leafTarget?.(entry);
+      if (target !== undefined) return follow(target);
+    }
+    if (typeof wanted === "object") wanted = wanted && decoder.decode(wanted);
+    if (entry.id !== wanted) return undefined;
+    if (leaf === undefined && !kind.movesLeaf) return follow(entry.parentId);
+    leaf ??= entry.id;
+    builder.take(entry);
+    return follow(entry.parentId);
+  };
+  const visit: BackwardLineVisitor = (block, start, end, offset, terminated) => {
+    readFrom = offset;
+    if (start === end) return undefined;
+    const isSure = terminated && scanner.scan(block, start, end, offset);
+    const isOnPath = isSure && started;
+    if (isOnPath && !isWanted(block)) return undefined;
+    const isLegible = terminated && scanner.isLegible;
+    const kind = isLegible ? entryKinds[kindIn(block, scan.typeStart, scan.typeEnd)] : undefined;
+    // Most lines are not needed, in a search for a setting far up the path.
+    if (isOnPath && kind && !builder.needs(kind.type))
+      return follow(scan.parentStart < 0 ? null : block.slice(scan.parentStart, scan.parentEnd));
+    const parts = readLineParts(block.subarray(start, end));
+    if (parts.length > 1) {
+      // Only entries can be on a path.
+      for (const part of parts.reverse())
+        if (part.is === "entry" && take(part.entry, kindOf(part.entry)) === false) return false;
+      return undefined;
+    }
+    const entry = parts[0]?.is === "entry" ? parts[0].entry : undefined;
+    // Parsing and scanning differ for a line that has a key twice.
+    const isSame = ({ type, id }: Entry) =>
+      equalsText(block, scan.typeStart, scan.typeEnd, type) &&
+      equalsText(block, scan.idStart, scan.idEnd, id);
+    if (entry && (!isSure || isSame(entry))) return take(entry, kindOf(entry));
+    // A line with a readable beginning keeps its position on the path, without messages.
+    return kind && take(placeholder(block, scan), kind);
+  };
   forEachLineBackward(view, visit, { blockSize: BLOCK, finder: scanner });
-  if (!reader.leafWasMissing) return reader.finish();
+  if (leaf !== undefined || wanted === null) return { ...builder.finish(leaf ?? null), readFrom };
   // The last line refers to an entry that is not above it, or the log has no entry with this id. Both need an index of
   // all entries.
   const tree = new Tree(view);
@@ -80,97 +129,7 @@ export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
 
 /** Bytes read at once. A window has a few hundred kilobytes, and bytes beyond it are read in vain. */
 const BLOCK = 1 << 18;
-
-class PathReader {
-  readonly #scanner: FastLineScanner;
-  readonly #builder = new PathWindowBuilder();
-  readonly #wanted = new WantedId();
-  #started = false;
-  #seekingLeaf = true;
-  #leafId: string | null = null;
-  #readFrom = 0;
-
-  /** @param scanner scans the lines before they are passed to {@link take} */
-  constructor(scanner: FastLineScanner, leafId: string | undefined) {
-    this.#scanner = scanner;
-    this.#wanted.set(leafId ?? null);
-    this.#started = leafId !== undefined;
-  }
-
-  /** True when all lines were taken and the leaf, or an entry to which its position refers, was not found. */
-  get leafWasMissing(): boolean {
-    return this.#seekingLeaf && !this.#wanted.isNone;
-  }
-
-  /** Takes the next line, from the end of the log. Returns false when no more lines are needed. */
-  take(block: Uint8Array, start: number, end: number, offset: number, terminated: boolean): boolean {
-    this.#readFrom = offset;
-    if (start === end) return true;
-    const isSure = terminated && this.#scanner.scan(block, start, end, offset);
-    const isLegible = terminated && this.#scanner.isLegible;
-    const scan = this.#scanner.entry;
-    const isOnPath = isSure && this.#started;
-    if (isOnPath && !this.#wanted.isIn(block, scan.idStart, scan.idEnd)) return true;
-    const kind = isLegible ? kindIn(block, scan.typeStart, scan.typeEnd) : NO_ENTRY;
-    if (isOnPath && kind !== NO_ENTRY && !this.#builder.needs(entryKinds[kind]!.type))
-      return this.#pass(block, scan);
-    const parts = readLineParts(block.subarray(start, end));
-    if (parts.length > 1) return this.#takeParts(parts);
-    const line = parts[0]!;
-    // Parsing and scanning differ for a line that has a key twice.
-    const isSame = ({ type, id }: Entry) =>
-      equalsText(block, scan.typeStart, scan.typeEnd, type) &&
-      equalsText(block, scan.idStart, scan.idEnd, id);
-    if (line.is === "entry" && (!isSure || isSame(line.entry)))
-      return this.#takeEntry(line.entry, kindOf(line.entry));
-    // A line with a readable beginning keeps its position on the path, without messages.
-    return kind === NO_ENTRY || this.#takeEntry(placeholder(block, scan), entryKinds[kind]!);
-  }
-
-  /** Takes the parts of one line, the last part first. Only entries can be on a path. */
-  #takeParts(parts: readonly SessionLine[]): boolean {
-    return parts.every((_, at) => {
-      const part = parts.at(-1 - at)!;
-      return part.is !== "entry" || this.#takeEntry(part.entry, kindOf(part.entry));
-    });
-  }
-
-  #takeEntry(entry: Entry, kind: EntryKind): boolean {
-    if (!this.#started) {
-      this.#started = true;
-      this.#wanted.set(entry.id);
-      const target = kind.leafTarget?.(entry);
-      if (target !== undefined) return this.#follow(target);
-    }
-    if (!this.#wanted.is(entry.id)) return true;
-    if (this.#seekingLeaf) {
-      if (!kind.movesLeaf) return this.#follow(entry.parentId);
-      this.#seekingLeaf = false;
-      this.#leafId = entry.id;
-    }
-    this.#builder.take(entry);
-    return this.#follow(entry.parentId);
-  }
-
-  #follow(id: string | null): boolean {
-    this.#wanted.set(id);
-    return id !== null && !this.#builder.done;
-  }
-
-  /** Follows the parent of a line that is not needed. Most lines are not, in a search for a setting far up the path. */
-  #pass(block: Uint8Array, { parentStart, parentEnd }: EntryScan): boolean {
-    if (parentStart < 0) return this.#follow(null);
-    this.#wanted.copy(block, parentStart, parentEnd);
-    return !this.#builder.done;
-  }
-
-  finish(): PathWindow {
-    return { ...this.#builder.finish(this.#leafId), readFrom: this.#readFrom };
-  }
-}
-
-/** Result of `kindIn` for the type of a header, and for a line that cannot be read. */
-const NO_ENTRY = -1;
+const decoder = new TextDecoder();
 
 /** The end of a path that contains everything a context needs. */
 export interface PathWindow {
@@ -198,55 +157,51 @@ export class PathWindowBuilder {
   /** Entries of the window, newest first. */
   readonly #window: Entry[] = [];
   /** Settings from entries above the window. Only the values are kept, because the entries can be a long history. */
-  readonly #before: Partial<Settings> = {};
+  readonly #before: Settings = { ...NO_SETTINGS };
+  /** Settings that no entry has named yet. */
+  readonly #unknown = new Set<keyof Settings>(["model", "thinkingLevel"]);
   /** First kept entry of the newest compaction on the path; undefined until a compaction is found. */
   #firstKept: string | undefined;
   #closed = false;
-  #modelKnown = false;
-  #thinkingLevelKnown = false;
 
   /** Takes the next entry up the path. Ignores it when it is not needed. */
   take(entry: Entry): void {
     if (!this.needs(entry.type)) return;
-    const kind = kindOf(entry);
     const settings = settingsIn(entry);
-    // An entry that is taken later is further up the path. The nearer one wins.
-    if (this.#closed) Object.assign(this.#before, { ...settings, ...this.#before });
-    if (settings.model) this.#modelKnown = true;
-    if (settings.thinkingLevel !== undefined) this.#thinkingLevelKnown = true;
+    for (const setting of this.#unknown) {
+      const value = settings[setting] ?? undefined;
+      if (value === undefined) continue;
+      this.#unknown.delete(setting);
+      if (this.#closed) Object.assign(this.#before, { [setting]: value });
+    }
     if (this.#closed) return;
     this.#window.push(entry);
+    const kind = kindOf(entry);
     if (this.#firstKept === undefined && kind.firstKept && !kind.problem?.(entry))
       this.#firstKept = kind.firstKept(entry);
-    if (entry.id === this.#firstKept) this.#closed = true;
+    this.#closed = entry.id === this.#firstKept;
   }
 
   /** True when nothing further up the path is needed. */
   get done(): boolean {
-    return this.#closed && this.#modelKnown && this.#thinkingLevelKnown;
+    return this.#closed && this.#unknown.size === 0;
   }
 
   /** Returns whether the next entry up the path, which has this type, has to be passed to {@link take}. */
   needs(type: string): boolean {
-    if (!this.#closed) return true;
-    if (!this.#thinkingLevelKnown && THINKING_TYPES.has(type)) return true;
-    return !this.#modelKnown && MODEL_TYPES.has(type);
+    return !this.#closed || (NAMED.get(type)?.some((setting) => this.#unknown.has(setting)) ?? false);
   }
 
   /** Returns the collected window, which ends at `leafId`. Call it once. */
   finish(leafId: string | null): PathWindow {
     const entries = this.#window.reverse();
-    return {
-      leafId,
-      entries,
-      complete: !this.#closed || entries[0]!.parentId === null,
-      before: {
-        model: this.#before.model ?? NO_SETTINGS.model,
-        thinkingLevel: this.#before.thinkingLevel ?? NO_SETTINGS.thinkingLevel,
-      },
-    };
+    const complete = !this.#closed || entries[0]!.parentId === null;
+    return { leafId, entries, complete, before: this.#before };
   }
 }
+
+/** Settings that entries of a type can name. */
+const NAMED = new Map(entryKinds.map(({ type, mayName }) => [type, mayName]));
 
 /** Returns whether a window has an entry with this id. Searches from the end, where most wanted entries are. */
 export function isInWindow({ entries }: PathWindow, id: string): boolean {
@@ -265,13 +220,6 @@ function narrowWindow(window: PathWindow): PathWindow {
   };
 }
 
-const THINKING_TYPES = typesNaming("thinkingLevel");
-const MODEL_TYPES = typesNaming("model");
-
-function typesNaming(setting: keyof Settings): ReadonlySet<string> {
-  return new Set(entryKinds.filter(({ mayName }) => mayName?.includes(setting)).map(({ type }) => type));
-}
-
 /** Returns the window of the path that ends in `row`. Parses only lines that a context needs. -1 gives an empty window. */
 export function pathWindowAt(tree: Tree, row: number): PathWindow {
   const builder = new PathWindowBuilder();
@@ -279,55 +227,6 @@ export function pathWindowAt(tree: Tree, row: number): PathWindow {
     if (builder.needs(tree.kindAt(at).type)) builder.take(tree.entryAt(at));
   }
   return builder.finish(row < 0 ? null : tree.idAt(row));
-}
-
-const encoder = new TextEncoder();
-const decoder = new TextDecoder();
-
-/** An id that is compared with the bytes of many lines, and decoded only when needed. */
-class WantedId {
-  #bytes = new Uint8Array(64);
-  /** Bytes of the id; -1 when no id is wanted. */
-  #length = -1;
-  /** The id as it was given. Bytes cannot distinguish lone surrogates. */
-  #text: string | undefined;
-
-  get isNone(): boolean {
-    return this.#length < 0;
-  }
-
-  set(id: string | null): void {
-    this.#text = id ?? undefined;
-    if (id === null) this.#length = -1;
-    else {
-      // UTF-8 has at most three bytes for a code unit.
-      this.#makeRoom(id.length * 3);
-      this.#length = encoder.encodeInto(id, this.#bytes).written;
-    }
-  }
-
-  /** Sets the id to `bytes[start, end)`, which is plain ASCII. */
-  copy(bytes: Uint8Array, start: number, end: number): void {
-    this.#text = undefined;
-    this.#makeRoom(end - start);
-    this.#length = end - start;
-    for (let i = 0; i < this.#length; i++) this.#bytes[i] = bytes[start + i]!;
-  }
-
-  is(id: string): boolean {
-    this.#text ??= decoder.decode(this.#bytes.subarray(0, this.#length));
-    return this.#text === id;
-  }
-
-  isIn(bytes: Uint8Array, start: number, end: number): boolean {
-    if (end - start !== this.#length) return false;
-    for (let i = 0; i < this.#length; i++) if (bytes[start + i] !== this.#bytes[i]) return false;
-    return true;
-  }
-
-  #makeRoom(length: number): void {
-    if (length > this.#bytes.length) this.#bytes = new Uint8Array(length);
-  }
 }
 
 /** The end of the leaf's path that its context needs, and the context, which is kept while entries are appended. */
@@ -349,17 +248,12 @@ export class LeafPath {
   }
 
   /**
-   * Moves the leaf along appended entries. Returns false when the window does not end at `leafId` afterwards: call
-   * {@link jump}.
+   * Moves the leaf along appended entries. Returns false when the window does not end at `leafId` afterwards: read the
+   * path of the leaf.
    */
   follow(entries: readonly Entry[], leafId: string | null): boolean {
     for (const entry of entries) if (kindOf(entry).movesLeaf && !this.#follow(entry)) break;
     return this.#window.leafId === leafId;
-  }
-
-  jump(window: PathWindow): void {
-    this.#context = undefined;
-    this.#window = window;
   }
 
   /** Adds an entry to the window; returns false when the window cannot be extended by it. */
@@ -376,45 +270,30 @@ export class LeafPath {
   }
 }
 
-/** Entries in an array, in file order, as rows. A reference is to the nearest entry above with the id. */
-class ArrayRows implements EntryRows {
-  readonly index: EntryRows["index"];
-  readonly #entries: readonly Entry[];
+/** Returns entries in file order as rows. A reference is to the nearest entry above with the id. */
+function rowsOfEntries(entries: readonly Entry[]): EntryRows & Pick<Tree, "lastRow" | "row"> {
   /** Positions of each id, in order. */
-  readonly #positions = new Map<string, number[]>();
-
-  constructor(entries: readonly Entry[]) {
-    this.#entries = entries;
-    const parents = new Int32Array(entries.length);
-    for (const [at, { id, parentId }] of entries.entries()) {
-      parents[at] = parentId === null ? ROOT : (this.#positions.get(parentId)?.at(-1) ?? ORPHAN);
-      const positions = this.#positions.get(id);
-      if (positions) positions.push(at);
-      else this.#positions.set(id, [at]);
-    }
-    this.index = {
+  const positions = new Map<string, number[]>();
+  const parents = entries.map(({ id, parentId }, at) => {
+    const parent = parentId === null ? ROOT : (positions.get(parentId)?.at(-1) ?? ORPHAN);
+    const same = positions.get(id);
+    if (same) same.push(at);
+    else positions.set(id, [at]);
+    return parent;
+  });
+  return {
+    index: {
       parent: (row) => parents[row]!,
-      rowAbove: (id, row) => this.#positions.get(id)?.findLast((at) => at < row) ?? -1,
-    };
-  }
-
-  kindAt(row: number) {
-    return kindOf(this.#entries[row]!);
-  }
-
-  entryAt(row: number): Entry {
-    return this.#entries[row]!;
-  }
-
-  get lastRow(): number {
-    return this.#entries.length - 1;
-  }
-
-  /** Returns the last position of an entry with this id. Throws `unknown-entry`. */
-  row(id: string): number {
-    const row = this.#positions.get(id)?.at(-1);
-    if (row !== undefined) return row;
-    const message = `There is no entry ${JSON.stringify(id)} among the ${this.#entries.length} given.`;
-    throw new EspalierError("unknown-entry", message);
-  }
+      rowAbove: (id, row) => positions.get(id)?.findLast((at) => at < row) ?? -1,
+    },
+    kindAt: (row) => kindOf(entries[row]!),
+    entryAt: (row) => entries[row]!,
+    lastRow: entries.length - 1,
+    row(id) {
+      const row = positions.get(id)?.at(-1);
+      if (row !== undefined) return row;
+      const message = `There is no entry ${JSON.stringify(id)} among the ${entries.length} given.`;
+      throw new EspalierError("unknown-entry", message);
+    },
+  };
 }

@@ -30,7 +30,7 @@ import { WriteQueue } from "./write-queue.ts";
 export class SessionTree {
   /** The log that holds the lines. */
   readonly log: SessionLog;
-  readonly #path: LeafPath;
+  #path: LeafPath;
   #tree: Tree | undefined;
   #ownKinds: OwnKinds | undefined;
   /** The leaf at the opening, or after the last {@link followLog}. */
@@ -127,7 +127,7 @@ export class SessionTree {
   /** Continues at the end of another path, or of the same path after its entries changed their kinds. */
   #jump(window: PathWindow): void {
     if (this.#ownKinds) for (const entry of window.entries) this.#ownKinds.adopt(entry);
-    this.#path.jump(window);
+    this.#path = new LeafPath(window);
   }
 
   /** Returns the entry with this id; undefined when there is none. Reads the whole tree for an id outside the window. */
