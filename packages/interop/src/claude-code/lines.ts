@@ -90,7 +90,8 @@ const unmark = ({ marks }: Lines, row: number, removed: number): void =>
 
 /** Returns whether a row has a position in the tree. */
 export function hasPlace({ kind }: Lines, row: number): boolean {
-  return kind.get(row) !== LineKind.aside && kind.get(row) !== LineKind.repeated;
+  const own = kind.get(row);
+  return own !== LineKind.aside && own !== LineKind.repeated;
 }
 
 /** Reads the position of each line of a file in one pass; parses a line only when its bytes alone are not enough. */

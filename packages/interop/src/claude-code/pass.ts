@@ -40,7 +40,8 @@ export function newPass(file: ClaudeCodeFile, run: number, issues: ImportIssues,
     /** Number of a row's own entries, without added edits; negative when no model reads any of them; 0 before it is written. */
     count: area.column(Int32Array),
     /** Ids of parents for the children of recent rows, at the index of the row's last bits, with the row. */
-    recent: [] as { row: number; id: string }[],
+    recentIds: [] as string[],
+    recentRows: [] as number[],
     /** Ids of parents that differ from the row's own id: those of compactions. */
     otherIds: new Map<number, string>(),
     /** Last written row; -1 before the first. */
@@ -160,8 +161,9 @@ export function idsOf({ file, count }: Pass, row: number): string[] {
 export function idUnder(pass: Pass, row: number): string | null {
   if (row === pass.last && pass.behind !== undefined) return pass.behind;
   if (pass.count.get(row) === 0) return null;
-  const recent = pass.recent[row % REMEMBERED];
-  return recent?.row === row ? recent.id : (pass.otherIds.get(row) ?? pass.file.idOf(row));
+  const at = row % REMEMBERED;
+  if (pass.recentRows[at] === row) return pass.recentIds[at]!;
+  return pass.otherIds.get(row) ?? pass.file.idOf(row);
 }
 
 /**
@@ -183,8 +185,11 @@ export function grow(
     entries.push(entryOf(body, id, parentId, pass.time.iso));
     parentId = id;
   }
-  if (parentId !== null) pass.recent[row % REMEMBERED] = { row, id: parentId };
-  if (parentId !== null && parentId !== own) pass.otherIds.set(row, parentId);
+  if (parentId !== null) {
+    pass.recentIds[row % REMEMBERED] = parentId;
+    pass.recentRows[row % REMEMBERED] = row;
+    if (parentId !== own) pass.otherIds.set(row, parentId);
+  }
   pass.above.set(row, above);
   pass.count.set(row, count);
   pass.last = row;
