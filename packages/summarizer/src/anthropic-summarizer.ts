@@ -102,6 +102,7 @@ export interface AnthropicSummarizer extends Summarizer {
  */
 export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): AnthropicSummarizer {
   const modelId = options.model ?? DEFAULT_ANTHROPIC_MODEL;
+  const model = { provider: "anthropic", modelId };
   const known = anthropicModel(modelId);
   const plan: PlanOptions = {
     model: modelId,
@@ -118,17 +119,19 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
   let lastCount = { prompt: "", tokens: 0 };
   const client = anthropicClient(options);
 
+  const settingsOf = ({ signal }: SummaryRequest) => ({
+    maxRetries: options.maxRetries ?? 0,
+    ...(signal && { signal }),
+    ...(options.timeoutMs !== undefined && { timeout: options.timeoutMs }),
+  });
+
   async function countTokens(request: SummaryRequest): Promise<number> {
     const { body: planned } = planAnthropicRequest(request, plan, 0);
     const body = Object.fromEntries(Object.entries(planned).filter(([field]) => COUNTED_FIELDS.has(field)));
     try {
       const { messages } = await client();
-      const settings = callSettings(request, options);
-      const count = await messages.countTokens(
-        body as unknown as Anthropic.MessageCountTokensParams,
-        settings,
-      );
-      return count.input_tokens;
+      const params = body as unknown as Anthropic.MessageCountTokensParams;
+      return (await messages.countTokens(params, settingsOf(request))).input_tokens;
     } catch (thrown) {
       throw sdkError(thrown, request.signal);
     }
@@ -155,8 +158,8 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
   async function summarize(request: SummaryRequest): Promise<SummaryAnswer> {
     throwIfAborted(request.signal);
     const startedAt = Date.now();
-    let counted: number | undefined;
-    if (planAnthropicRequest(request, plan).shortBy > 0) counted = await promptTokens(request);
+    const isLarge = planAnthropicRequest(request, plan).shortBy > 0;
+    const counted = isLarge ? await promptTokens(request) : undefined;
     const { body, shortBy } = planAnthropicRequest(request, plan, counted);
     if (shortBy > 0) {
       throw summaryError(
@@ -168,35 +171,27 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
     try {
       const { messages } = await client();
       throwIfAborted(request.signal);
-      stream = messages.stream(
-        body as unknown as Anthropic.MessageStreamParams,
-        callSettings(request, options),
-      );
+      stream = messages.stream(body as unknown as Anthropic.MessageStreamParams, settingsOf(request));
       let characters = 0;
       stream.on("text", (delta: string) => {
         characters += delta.length;
         const outputTokens = Math.ceil(characters / CHARS_PER_TOKEN);
         request.onProgress?.({ outputTokens, elapsedMs: Date.now() - startedAt });
       });
-      return toAnswer(await stream.finalMessage());
+      const { content, stop_reason, usage }: Anthropic.Message = await stream.finalMessage();
+      return {
+        text: content.flatMap((block) => (block.type === "text" ? [block.text] : [])).join("\n"),
+        stopReason: STOP_REASONS[stop_reason ?? ""] ?? "error",
+        usage: toUsage(usage, known),
+        model,
+      };
     } catch (thrown) {
       const reported: ReportedUsage | undefined = stream?.currentMessage?.usage;
       throw sdkError(thrown, request.signal, reported && toUsage(reported, known));
     }
   }
 
-  function toAnswer(message: Anthropic.Message): SummaryAnswer {
-    const texts = message.content.flatMap((block) => (block.type === "text" ? [block.text] : []));
-    return {
-      text: texts.join("\n"),
-      stopReason: STOP_REASONS[message.stop_reason ?? ""] ?? "error",
-      usage: toUsage(message.usage, known),
-      model: { provider: "anthropic", modelId },
-    };
-  }
-
   const { contextWindow, maxOutputTokens } = plan;
-  const model = { provider: "anthropic", modelId };
   const withModel = (other: string) => anthropicSummarizer({ client, model: other });
   const sizes = { contextWindow, maxOutputTokens, countTokens, promptTokens };
   return { name: "anthropic", model, ...sizes, summarize, withModel };
@@ -218,7 +213,7 @@ const COUNTED_FIELDS = new Set([
   "thinking",
   "output_config",
 ]);
-const sizeOf = (body: MessagesBody) => upperBoundEstimator.text(JSON.stringify(body));
+const sizeOf = (body: SentBody) => upperBoundEstimator.text(JSON.stringify(body));
 
 const STOP_REASONS: Record<string, SummaryStopReason> = {
   end_turn: "stop",
@@ -228,15 +223,6 @@ const STOP_REASONS: Record<string, SummaryStopReason> = {
   tool_use: "toolUse",
   refusal: "refusal",
 };
-
-function callSettings(request: SummaryRequest, options: AnthropicSummarizerOptions) {
-  const { maxRetries = 0, timeoutMs } = options;
-  return {
-    maxRetries,
-    ...(request.signal && { signal: request.signal }),
-    ...(timeoutMs !== undefined && { timeout: timeoutMs }),
-  };
-}
 
 /** Options of planning a request. Sizes in tokens. */
 type PlanOptions = Required<Omit<AnthropicSummarizerOptions, keyof AnthropicAccess | Unplanned>> &
@@ -248,8 +234,8 @@ interface PlannedRequest {
   body: MessagesBody;
   /** Tokens by which the prompt, fixed thinking and the shortest answer may exceed the window; 0 when they fit. */
   shortBy: number;
-  /** Size of the prompt that is extended, from the provider's own count; undefined for a standalone request. */
-  extendsTokens: number | undefined;
+  /** Size of the prompt that is extended, from the provider's own count; absent for a standalone request. */
+  extendsTokens?: number;
 }
 
 /** Minimum room for an answer in tokens: a window that leaves less is too small (unless less was requested). */
@@ -273,30 +259,20 @@ function planAnthropicRequest(
   options: PlanOptions,
   promptTokens?: number,
 ): PlannedRequest {
-  const last =
-    options.ask === "standalone" || !EXTENDING.has(request.purpose) ? undefined : options.lastRequest?.();
-  const extended = last && planExtended(request, last, options);
-  if (extended && (options.ask === "extend" || extended.shortBy === 0)) return extended;
-  const body = { ...standaloneBody(request, options.model), ...options.parameters };
+  const { ask, model, parameters, thinkingTokens } = options;
+  const last = ask === "standalone" || !EXTENDING.has(request.purpose) ? undefined : options.lastRequest?.();
+  if (last && canExtend(last, model) && holdsMessages(last, request)) {
+    const instruction = extendingInstruction(request);
+    const known = last.inputTokens ?? sizeOf(last.body);
+    const size = known + upperBoundEstimator.text(instruction) + RESERVE;
+    const thinking = thinkingBudget(last.body) || thinkingTokens;
+    const body = extendedBody(last, instruction, model);
+    const extended = withOutput(request, body, size, thinking, LEAST_EXTENDING_ANSWER, options);
+    if (ask === "extend" || extended.shortBy === 0) return { ...extended, extendsTokens: size };
+  }
+  const body = { ...standaloneBody(request, model), ...parameters };
   const size = (promptTokens ?? promptSize(request, upperBoundEstimator)) + RESERVE;
-  const thinking = options.thinkingTokens;
-  return { ...withOutput(request, body, size, thinking, LEAST_ANSWER, options), extendsTokens: undefined };
-}
-
-function planExtended(
-  request: SummaryRequest,
-  last: LastRequest,
-  options: PlanOptions,
-): PlannedRequest | undefined {
-  if (!canExtend(last, options.model) || !holdsMessages(last, request)) return undefined;
-  const body = extendedBody(request, last, options.model);
-  const known = last.inputTokens ?? upperBoundEstimator.text(JSON.stringify(last.body));
-  const size = known + upperBoundEstimator.text(extendingInstruction(request)) + RESERVE;
-  const thinking = thinkingBudget(last.body) || options.thinkingTokens;
-  return {
-    ...withOutput(request, body, size, thinking, LEAST_EXTENDING_ANSWER, options),
-    extendsTokens: size,
-  };
+  return withOutput(request, body, size, thinkingTokens, LEAST_ANSWER, options);
 }
 
 function withOutput(
@@ -306,7 +282,7 @@ function withOutput(
   thinkingTokens: number,
   leastAnswer: number,
   options: PlanOptions,
-): Pick<PlannedRequest, "body" | "shortBy"> {
+): PlannedRequest {
   const left = options.contextWindow - promptTokens;
   const maxTokens = clampOutput(request.maxOutputTokens + thinkingTokens, options.maxOutputTokens, left);
   // Only thinking that the body sets needs room here; a model that thinks by default uses the room that is left.
@@ -359,9 +335,9 @@ function standaloneBody(request: SummaryRequest, model: string): MessagesBody {
  * are unchanged byte for byte, because a cache is only used up to the first difference. A stop sequence, which could cut
  * the summary, is left out: the cache does not depend on it.
  */
-function extendedBody(request: SummaryRequest, last: LastRequest, model: string): MessagesBody {
-  const instruction = { role: "user", content: [{ type: "text", text: extendingInstruction(request) }] };
+function extendedBody(last: LastRequest, text: string, model: string): MessagesBody {
   const { stop_sequences, ...body } = last.body;
+  const instruction = { role: "user", content: [{ type: "text", text }] };
   return { ...body, model, max_tokens: 1, messages: [...body.messages, instruction] };
 }
 
@@ -379,17 +355,14 @@ function extendingInstruction(request: SummaryRequest): string {
  * messages.
  */
 function partToSummarize(request: SummaryRequest): string[] {
-  const shown = request.messages.map(
-    (message) => renderMessage(message, { toolResultLimit: 200, textLimit: 200 }).text,
-  );
+  const limits = { toolResultLimit: 200, textLimit: 200 };
+  const shown = request.messages.map((message) => renderMessage(message, limits).text);
   const said = shown.filter((text) => text !== "");
-  const first = said[0];
-  const last = said.at(-1);
-  if (first === undefined || last === undefined) return [];
+  if (said.length === 0) return [];
   return [
     "Summarise only the part of the conversation that begins and ends with the two messages below (both belong to it; long texts are shortened here, and `<` is written `&lt;`). What follows that part stays in the conversation.",
-    `<begins-with>\n${first}\n</begins-with>`,
-    `<ends-with>\n${last}\n</ends-with>`,
+    `<begins-with>\n${said[0]}\n</begins-with>`,
+    `<ends-with>\n${said.at(-1)}\n</ends-with>`,
   ];
 }
 

@@ -84,47 +84,42 @@ export function exponentialDelay(failure: number, random: () => number = Math.ra
  * attempts.
  */
 export function withRetry(summarizer: Summarizer, options: RetryOptions = {}): Summarizer {
-  return withSummarize(summarizer, (request) => retry(summarizer, request, options));
-}
-
-async function retry(
-  summarizer: Summarizer,
-  request: SummaryRequest,
-  options: RetryOptions,
-): Promise<SummaryAnswer> {
   const { attempts = 3, every = false, stricter = true, timeoutMs = 600_000 } = options;
   const { delayMs = exponentialDelay, sleep: wait = sleep, onFailure } = options;
   const { name } = summarizer;
-  const failed: FailedAttempt[] = [];
-  let asked = request;
-  let failures = 0;
-  for (;;) {
-    let error: SummaryError;
-    try {
-      const answer = validAnswer(name, await attempt(summarizer, asked, timeoutMs), request);
-      const before = [...failed, ...(answer.attempts ?? [])];
-      return before.length > 0 ? { ...answer, attempts: before } : answer;
-    } catch (thrown) {
-      error = toSummarizerError(thrown, name, request.signal);
+  return withSummarize(summarizer, async (request) => {
+    const failed: FailedAttempt[] = [];
+    let asked = request;
+    for (let failures = 0; ; ) {
+      let error: SummaryError;
+      try {
+        return afterFailures(failed, validAnswer(name, await attempt(summarizer, asked, timeoutMs), request));
+      } catch (thrown) {
+        error = toSummarizerError(thrown, name, request.signal);
+      }
+      failed.push(...attemptsOf(name, error));
+      if (isInvalidAnswer(error.code) && stricter && asked === request) {
+        asked = stricterRequest(request, error.code);
+        continue;
+      }
+      const retryAfterMs = every ? 0 : (error.retryAfterMs ?? 0);
+      const canRetry = every ? error.code !== "aborted" : isPassing(error.code);
+      if (canRetry) failures++;
+      if (canRetry) onFailure?.(failures, error);
+      if (!canRetry || failures >= attempts || retryAfterMs > LONGEST_RETRY_AFTER_MS)
+        throw withAttempts(error, failed);
+      try {
+        await raceAbort(wait(Math.max(delayMs(failures), retryAfterMs), request.signal), request.signal);
+      } catch (thrown) {
+        throw withAttempts(toSummarizerError(thrown, name, request.signal), failed);
+      }
     }
-    failed.push(...attemptsOf(name, error));
-    if (isInvalidAnswer(error.code) && stricter && asked === request) {
-      asked = stricterRequest(request, error.code);
-      continue;
-    }
-    const retryAfterMs = every ? 0 : (error.retryAfterMs ?? 0);
-    const canRetry = every ? error.code !== "aborted" : isPassing(error.code);
-    if (canRetry) failures++;
-    if (canRetry) onFailure?.(failures, error);
-    if (!canRetry || failures >= attempts || retryAfterMs > LONGEST_RETRY_AFTER_MS)
-      throw withAttempts(error, failed);
-    try {
-      const waiting = wait(Math.max(delayMs(failures), retryAfterMs), request.signal);
-      await raceAbort(waiting, request.signal);
-    } catch (thrown) {
-      throw withAttempts(toSummarizerError(thrown, name, request.signal), failed);
-    }
-  }
+  });
+}
+
+/** Returns an answer with the failed attempts before it, oldest first. */
+function afterFailures(failed: readonly FailedAttempt[], answer: SummaryAnswer): SummaryAnswer {
+  return failed.length > 0 ? { ...answer, attempts: [...failed, ...(answer.attempts ?? [])] } : answer;
 }
 
 /** Makes one request, which ends by the caller's signal or by the time limit even if the summarizer ignores signals. */
@@ -141,10 +136,8 @@ async function attempt(
   } catch (thrown) {
     if (!late.signal.aborted) throw thrown;
     const usage = isSummaryError(thrown) ? thrown.usage : undefined;
-    throw summaryError("timeout", `No summary after ${timeoutMs} ms; allow more time.`, {
-      cause: thrown,
-      usage,
-    });
+    const message = `No summary after ${timeoutMs} ms; allow more time.`;
+    throw summaryError("timeout", message, { cause: thrown, usage });
   } finally {
     clearTimeout(timer);
   }
@@ -157,42 +150,37 @@ const FALLBACK_GRACE_MS = 100;
  * failures and costs of those before it. An abort ends the chain at once. If all fail, the last error is thrown with
  * every attempt before it.
  */
-export function withFallback(first: Summarizer, ...rest: Summarizer[]): Summarizer {
-  return withSummarize(first, (request) => askInOrder([first, ...rest], () => true, request));
-}
+export const withFallback = (first: Summarizer, ...rest: Summarizer[]): Summarizer =>
+  fallback(() => true, first, rest);
 
 /** Makes a fallback like {@link withFallback} only for these errors; any other error ends the chain and is thrown. */
-export function withFallbackFor(
+export const withFallbackFor = (
   codes: readonly SummaryErrorCode[],
   first: Summarizer,
   ...rest: Summarizer[]
-): Summarizer {
-  return withSummarize(first, (request) =>
-    askInOrder([first, ...rest], (code) => codes.includes(code), request),
-  );
-}
+): Summarizer => fallback((code) => codes.includes(code), first, rest);
 
-async function askInOrder(
-  summarizers: readonly Summarizer[],
+const fallback = (
   goesOn: (code: SummaryErrorCode) => boolean,
-  request: SummaryRequest,
-): Promise<SummaryAnswer> {
-  const failed: FailedAttempt[] = [];
-  let last: SummaryError | undefined;
-  for (const summarizer of summarizers) {
-    const { name } = summarizer;
-    try {
-      const answer = validAnswer(name, await awaitAnswer(summarizer, request, FALLBACK_GRACE_MS), request);
-      const attempts = [...failed, ...(answer.attempts ?? [])];
-      return { ...answer, source: answer.source ?? name, ...(attempts.length > 0 && { attempts }) };
-    } catch (thrown) {
-      last = toSummarizerError(thrown, name, request.signal);
-      failed.push(...attemptsOf(name, last));
-      if (last.code === "aborted" || !goesOn(last.code)) break;
+  first: Summarizer,
+  rest: readonly Summarizer[],
+) =>
+  withSummarize(first, async (request) => {
+    const failed: FailedAttempt[] = [];
+    let last: SummaryError | undefined;
+    for (const summarizer of [first, ...rest]) {
+      const { name } = summarizer;
+      try {
+        const answer = validAnswer(name, await awaitAnswer(summarizer, request, FALLBACK_GRACE_MS), request);
+        return { ...afterFailures(failed, answer), source: answer.source ?? name };
+      } catch (thrown) {
+        last = toSummarizerError(thrown, name, request.signal);
+        failed.push(...attemptsOf(name, last));
+        if (last.code === "aborted" || !goesOn(last.code)) break;
+      }
     }
-  }
-  throw withAttempts(last!, failed);
-}
+    throw withAttempts(last!, failed);
+  });
 
 /** Returns a summarizer with at most this window, in tokens; the same summarizer if its own is not larger. */
 export function withWindow(summarizer: Summarizer, contextWindow: number): Summarizer {
@@ -352,32 +340,29 @@ const isStatus = (value: unknown): value is number =>
 const LOST = /^(?:terminated|fetch failed)$|socket hang up|ECONNRESET|ended before its answer/;
 
 /** Codes by the type or the code of an error, which also come inside a stream, without a status. */
-const CODE_BY_TYPE: Record<string, SummaryErrorCode> = {
-  overloaded_error: "overloaded",
-  api_error: "overloaded",
-  server_error: "overloaded",
-  server_is_overloaded: "overloaded",
-  rate_limit_error: "rate-limited",
-  rate_limit_exceeded: "rate-limited",
-  timeout_error: "timeout",
-  request_too_large: "too-long",
-  context_length_exceeded: "too-long",
-  authentication_error: "unauthorized",
-  permission_error: "unauthorized",
-  billing_error: "unauthorized",
-  insufficient_quota: "unauthorized",
-  not_found_error: "bad-request",
-  invalid_request_error: "bad-request",
-};
+const CODE_BY_TYPE = new Map(
+  Object.entries<SummaryErrorCode>({
+    overloaded_error: "overloaded",
+    api_error: "overloaded",
+    server_error: "overloaded",
+    server_is_overloaded: "overloaded",
+    rate_limit_error: "rate-limited",
+    rate_limit_exceeded: "rate-limited",
+    timeout_error: "timeout",
+    request_too_large: "too-long",
+    context_length_exceeded: "too-long",
+    authentication_error: "unauthorized",
+    permission_error: "unauthorized",
+    billing_error: "unauthorized",
+    insufficient_quota: "unauthorized",
+    not_found_error: "bad-request",
+    invalid_request_error: "bad-request",
+  }),
+);
 
 /** Returns the code of an error by its type, its code, or the type that begins its message. */
-function codeByType(types: readonly string[]): SummaryErrorCode | undefined {
-  for (const type of types) {
-    const [first = ""] = type.split(":");
-    if (Object.hasOwn(CODE_BY_TYPE, first)) return CODE_BY_TYPE[first];
-  }
-  return undefined;
-}
+const codeByType = (types: readonly string[]): SummaryErrorCode | undefined =>
+  types.map((type) => CODE_BY_TYPE.get(type.split(":", 1)[0]!)).find((code) => code !== undefined);
 
 function codeByStatus(status: number): SummaryErrorCode {
   if (status === 429) return "rate-limited";

@@ -97,9 +97,8 @@ const closing = (fence: string) => new RegExp(`^[ \\t]*${fence}[ \\t]*(?:\\n|$)`
 
 function weigh(text: string, classes: RegExp, tokenWeight: number): number {
   let weight = 0;
-  for (const [, cjk, token] of text.matchAll(classes)) {
+  for (const [, cjk, token] of text.matchAll(classes))
     weight += cjk !== undefined ? CJK : token !== undefined ? tokenWeight : SPECIAL;
-  }
   return weight;
 }
 
@@ -128,13 +127,10 @@ export const upperBoundEstimator: TokenEstimator = {
   overhead: FRAME,
   estimate(message) {
     const { prose, code, images } = messageParts(message);
-    let bytes = images * IMAGE_UPPER_BOUND;
-    let blocks = 1 + images;
-    for (const text of [...prose, ...code]) {
-      bytes += utf8Length(text);
-      blocks++;
-    }
-    return blocks === 1 ? 0 : bytes + blocks * FRAME;
+    const blocks = prose.length + code.length + images;
+    if (blocks === 0) return 0;
+    const bytes = [...prose, ...code].reduce((sum, text) => sum + utf8Length(text), 0);
+    return bytes + images * IMAGE_UPPER_BOUND + (1 + blocks) * FRAME;
   },
   text: utf8Length,
 };
@@ -164,23 +160,16 @@ export function contextTokens(
   return { tokens: following + estimator.overhead, usageIndex: null };
 }
 
-/** Parts of a message: prose, code (calls, results, commands), and the number of images. */
-interface MessageParts {
-  prose: string[];
-  code: string[];
-  images: number;
-}
-
-const NOTHING: MessageParts = { prose: [], code: [], images: 0 };
-
-/** Divides a neutral message for an estimator. A shell run excluded from the context has no parts. */
-function messageParts(message: ContextMessage): MessageParts {
+/**
+ * Divides a neutral message for an estimator: prose, code (calls, results, commands), and the number of images. A shell
+ * run excluded from the context has no parts.
+ */
+function messageParts(message: ContextMessage) {
+  const parts = { prose: [] as string[], code: [] as string[], images: 0 };
   if (message.role === "bashExecution") {
-    return message.excludeFromContext
-      ? NOTHING
-      : { ...NOTHING, code: texts(message.command, message.output) };
+    if (!message.excludeFromContext) parts.code.push(...texts(message.command, message.output));
+    return parts;
   }
-  const parts: MessageParts = { prose: [], code: [], images: 0 };
   const words = message.role === "toolResult" ? parts.code : parts.prose;
   for (const block of contentBlocks(message)) {
     if (block.type === "text") words.push(...texts(block.text));
@@ -215,7 +204,10 @@ export function usageTokens(usage: Usage): number {
  */
 export function addUsage(first: Usage | undefined, second: Usage | undefined): Usage | undefined {
   const only = first ?? second;
-  if (!first || !second) return only && soundUsage(only);
+  return first && second ? sumOf(first, second) : only && soundUsage(only);
+}
+
+function sumOf(first: Usage, second: Usage): Usage {
   const sum: Usage = {
     input: amount(first.input) + amount(second.input),
     output: amount(first.output) + amount(second.output),
@@ -226,6 +218,8 @@ export function addUsage(first: Usage | undefined, second: Usage | undefined): U
   if (first.cost || second.cost) sum.cost = addCost(first.cost ?? {}, second.cost ?? {});
   return sum;
 }
+
+const NO_USAGE: Usage = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0 };
 
 /** Returns the sum of usages, as {@link soundUsage}; undefined when there is none. */
 export const sumUsage = (usages: readonly (Usage | undefined)[]): Usage | undefined =>
@@ -239,15 +233,7 @@ export function soundUsage(usage: Usage): Usage {
   const { input, output, cacheRead, cacheWrite, totalTokens, cost } = usage;
   const given = [input, output, cacheRead, cacheWrite, totalTokens, ...Object.values(cost ?? {})];
   if (given.every((value) => value === undefined || Number.isFinite(value))) return usage;
-  return {
-    ...usage,
-    input: amount(input),
-    output: amount(output),
-    cacheRead: amount(cacheRead),
-    cacheWrite: amount(cacheWrite),
-    totalTokens: usageTokens(usage),
-    ...(cost ? { cost: addCost(cost, {}) } : {}),
-  };
+  return { ...usage, ...sumOf(usage, NO_USAGE) };
 }
 
 export const amount = (value: unknown): number =>
