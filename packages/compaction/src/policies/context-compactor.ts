@@ -105,10 +105,8 @@ export class ContextCompactor {
     if (toCompress.length > 0) {
       const restored = await restoreOffloadedContent(toCompress, this.#storage);
       try {
-        const summary = await generateSummary(restored, {
-          ...this.#options,
-          summarizer: this.#summarizer(model),
-        });
+        const asked = { ...this.#options, summarizer: this.#summarizer(model) };
+        const summary = await generateSummary(restored, asked);
         result.messages = buildCompressedHistory(summary, toPreserve);
         const missing = missingSections(summary, COMPACT_SUMMARY_SECTIONS);
         if (missing.length > 0) result.missingSections = missing;

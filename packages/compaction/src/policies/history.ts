@@ -68,10 +68,8 @@ export function countActive(context: Pick<SessionContext, "messages" | "sources"
 }
 
 /** Returns the id of the compaction whose summary is in a context; undefined when there is none. */
-export function compactionIn({
-  messages,
-  sources,
-}: Pick<SessionContext, "messages" | "sources">): string | undefined {
+export function compactionIn(context: Pick<SessionContext, "messages" | "sources">): string | undefined {
+  const { messages, sources } = context;
   const at = messages.findIndex(({ role }) => role !== "system");
   return messages[at]?.role === "compactionSummary" ? sources[at] : undefined;
 }
@@ -103,7 +101,8 @@ export function archivedRows(
   const path = new Path(tree, leafRow);
   const [newest] = path.compactions();
   const { compactionRow, firstKeptRow } = newest ?? { compactionRow: -1, firstKeptRow: -1 };
-  const leftOut = rowsLeftOut(path, firstKeptRow, compactionRow, isAutomaticEdit);
+  // Entries that a user hid are in no summary.
+  const leftOut = rowsLeftOut(path, firstKeptRow, compactionRow, (edit) => !isMadeByUser(edit));
   const archived = new Uint8Array(compactionRow + 1);
   let count = 0;
   for (let row = compactionRow; row >= 0; row = tree.index.parent(row)) {
@@ -195,9 +194,6 @@ class Path {
     }
   }
 }
-
-/** Returns whether an edit was made automatically. Entries that a user hid are in no summary. */
-const isAutomaticEdit = (edit: Entry): boolean => !isMadeByUser(edit);
 
 /** Returns whether a user made this edit, and not a policy. */
 export const isMadeByUser = (edit: Entry): boolean => contextEdit.is(edit) && edit.reason === "manual";
@@ -323,9 +319,7 @@ const RESULT_LIMIT = 2_000;
  * `[failed]`; thinking and commands excluded from requests are left out.
  */
 export function formatMessages(messages: readonly ContextMessage[]): string {
-  return visibleMessages(messages)
-    .map((message) => `${message.role}: ${contentOf(message, Number.POSITIVE_INFINITY)}`)
-    .join("\n");
+  return linesOf(messages, Number.POSITIVE_INFINITY).join("\n");
 }
 
 /**
@@ -333,17 +327,17 @@ export function formatMessages(messages: readonly ContextMessage[]): string {
  * 2,000 characters. Further lines of one message are indented, so that none of them looks like another message.
  */
 export function renderLines(messages: readonly ContextMessage[]): string {
-  const lines = visibleMessages(messages).map(
-    (message) => `${message.role}: ${contentOf(message, RESULT_LIMIT).replace(LINE_END, "\n  ")}`,
-  );
+  const lines = linesOf(messages, RESULT_LIMIT).map((line) => line.replace(LINE_END, "\n  "));
   return `<transcript>\n${escapeText(lines.join("\n"))}\n</transcript>`;
 }
 
 /** Every character sequence that a reader may take for the end of a line. */
 const LINE_END = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/g;
 
-const visibleMessages = (messages: readonly ContextMessage[]): ContextMessage[] =>
-  messages.filter((message) => message.role !== "bashExecution" || !message.excludeFromContext);
+const linesOf = (messages: readonly ContextMessage[], resultLimit: number): string[] =>
+  messages
+    .filter((message) => message.role !== "bashExecution" || !message.excludeFromContext)
+    .map((message) => `${message.role}: ${contentOf(message, resultLimit)}`);
 
 function contentOf(message: ContextMessage, resultLimit: number): string {
   if (message.role === "bashExecution")

@@ -121,11 +121,7 @@ function planOffload(
   pathFor: (text: string) => string,
 ): OffloadPlan {
   const byId = new Map<string, Entry>(path.map((entry) => [entry.id, entry]));
-  const {
-    files,
-    messages: _,
-    ...counts
-  } = offloadIfNeeded(context.messages, {
+  const { files, messages, ...counts } = offloadIfNeeded(context.messages, {
     // A configured threshold never uses the tokens that are reserved for the answer.
     offloadThreshold: Math.min(offloadThreshold ?? Number.POSITIVE_INFINITY, thresholdOf(settings)),
     offloadMinTokens,
@@ -147,12 +143,11 @@ function planOffload(
 function withFilesToRead(plan: CompactionPlan & { eligible: true }): CompactionPlan {
   const { previousSummary } = plan;
   const readBack = offloadedPaths([...plan.messagesToSummarize, ...plan.turnPrefixMessages]);
+  const isHeaded = previousSummary?.startsWith(COMPRESSED_HISTORY_HEADING) === true;
   return {
     ...plan,
-    ...(readBack.length > 0 ? { readBack } : {}),
-    ...(previousSummary?.startsWith(COMPRESSED_HISTORY_HEADING)
-      ? { previousSummary: previousSummary.slice(COMPRESSED_HISTORY_HEADING.length) }
-      : {}),
+    ...(readBack.length > 0 && { readBack }),
+    ...(isHeaded && { previousSummary: previousSummary.slice(COMPRESSED_HISTORY_HEADING.length) }),
   };
 }
 
@@ -249,18 +244,15 @@ export interface OffloadedEntry {
 
 /** Lists the entries of a path's end whose content is in files: those whose newest edit is a reference to a file. */
 export function offloadedEntries(path: readonly Entry[]): OffloadedEntry[] {
-  const found = new Map<string, string>();
-  for (const entry of path) {
-    if (!contextEdit.is(entry)) continue;
-    const at = entry.replacement === null ? undefined : referencedPath(entry.replacement);
-    if (at === undefined) found.delete(entry.targetId);
-    else found.set(entry.targetId, at);
-  }
   const ids = new Set(path.map(({ id }) => id));
-  // Entries that a compaction hides are above the end of the path that was given.
-  return [...found]
-    .filter(([targetId]) => ids.has(targetId))
-    .map(([targetId, at]) => ({ targetId, path: at }));
+  const found = new Map<string, OffloadedEntry>();
+  for (const { targetId, replacement } of path.filter(contextEdit.is)) {
+    const at = replacement === null ? undefined : referencedPath(replacement);
+    // Entries that a compaction hides are above the end of the path that was given.
+    if (at !== undefined && ids.has(targetId)) found.set(targetId, { targetId, path: at });
+    else found.delete(targetId);
+  }
+  return [...found.values()];
 }
 
 /**
@@ -287,9 +279,7 @@ export function planOffloadRepair(
   return repair;
 }
 
-const contentFor = (path: string): { type: "text"; text: string }[] => [
-  { type: "text", text: offloadReference(path) },
-];
+const contentFor = (path: string) => [{ type: "text" as const, text: offloadReference(path) }];
 
 function originalText(entry: Entry | undefined): string | undefined {
   return entry && isMessage(entry, "toolResult") ? messageText(entry.message as ContextMessage) : undefined;

@@ -61,9 +61,7 @@ export const TokenCounter = {
 
   /** Estimates the tokens of messages, without the 50 of a request. */
   messages(messages: readonly ContextMessage[]): number {
-    let tokens = 0;
-    for (const message of messages) tokens += TokenCounter.estimate(message);
-    return tokens;
+    return messages.reduce((tokens, message) => tokens + TokenCounter.estimate(message), 0);
   },
 
   /** Estimates the tokens of a request: history, system prompt, and 50. */
@@ -133,20 +131,17 @@ function planPruning(
 
 function selectByPriority({ items }: CompactionSpan, budget: number): Selection {
   const said = items.flatMap((item) => item.messages.map((message) => ({ item, message })));
-  const { keptIndexes } = HistoryPruner.prune(
+  const pruned = HistoryPruner.prune(
     said.map(({ message }) => message),
     budget,
   );
-  const chosen = new Set(keptIndexes.map((index) => said[index]!.item));
+  const chosen = new Set(pruned.keptIndexes.map((index) => said[index]!.item));
   // The compaction carries the system messages, so that they do not decide where the kept part begins.
   const first = items.findIndex((item) => chosen.has(item) && !isSystem(item));
   const kept = items.filter((item, at) => first >= 0 && at >= first && chosen.has(item));
   const stays = new Set(kept);
-  return {
-    history: items.filter((item) => item.messages.length > 0 && !stays.has(item)),
-    turnPrefix: [],
-    kept,
-  };
+  const history = items.filter((item) => item.messages.length > 0 && !stays.has(item));
+  return { history, turnPrefix: [], kept };
 }
 
 const isSystem = ({ messages }: Selection["kept"][number]): boolean =>
@@ -207,34 +202,24 @@ export function pruneTarget(
 
 /** Messages that are kept or removed together: an answer with the results of its calls, or any other single message. */
 interface MessageUnit {
-  /** Indexes of its messages, in order. */
-  indexes: number[];
   tokens: number;
+  /** `orphan` is a result whose call is not in the history. */
   kind: "system" | "single" | "calls" | "orphan";
 }
 
-/**
- * Divides a history into units, in order of each unit's first message; `orphan` has results whose call is not in it.
- */
+/** Returns the unit of each message. */
 function messageUnits(
   messages: readonly ContextMessage[],
   estimate: (message: ContextMessage) => number,
 ): MessageUnit[] {
-  const units: MessageUnit[] = [];
   const unitOfCall = new Map<string, MessageUnit>();
-  messages.forEach((message, index) => {
-    const tokens = estimate(message);
+  return messages.map((message) => {
     const called = message.role === "toolResult" ? unitOfCall.get(message.toolCallId) : undefined;
-    if (called) {
-      called.indexes.push(index);
-      called.tokens += tokens;
-      return;
-    }
-    const unit: MessageUnit = { indexes: [index], tokens, kind: kindOf(message) };
+    const unit = called ?? { tokens: 0, kind: kindOf(message) };
+    unit.tokens += estimate(message);
     for (const { id } of toolCalls(message)) unitOfCall.set(id, unit);
-    units.push(unit);
+    return unit;
   });
-  return units;
 }
 
 function kindOf(message: ContextMessage): MessageUnit["kind"] {
@@ -255,13 +240,10 @@ export const CompactionTrigger = {
    * by default.
    */
   checkLevel(tokens: number, settings: Partial<PressureSettings> = {}): PressureLevel {
-    const { maxContextTokens, compactionThreshold, criticalThreshold } = {
-      ...DEFAULT_PRESSURE_SETTINGS,
-      ...settings,
-    };
-    const reaches = (percent: number) => tokens * 100 >= percent * maxContextTokens;
-    if (!reaches(compactionThreshold)) return "NONE";
-    return reaches(criticalThreshold) ? "CRITICAL" : "WARNING";
+    const limits = { ...DEFAULT_PRESSURE_SETTINGS, ...settings };
+    const reaches = (percent: number) => tokens * 100 >= percent * limits.maxContextTokens;
+    if (!reaches(limits.compactionThreshold)) return "NONE";
+    return reaches(limits.criticalThreshold) ? "CRITICAL" : "WARNING";
   },
 } as const;
 
@@ -294,36 +276,31 @@ export const HistoryPruner = {
     const kept = requiredUnits(units, messages);
     let left = budgetTokens;
     for (const unit of kept) left -= unit.tokens;
+    const newestFirst = [...new Set(units)].reverse();
     for (const kind of ["single", "calls"] as const) {
-      for (const unit of units.toReversed()) {
+      for (const unit of newestFirst) {
         if (unit.kind !== kind || kept.has(unit) || unit.tokens > left) continue;
         kept.add(unit);
         left -= unit.tokens;
       }
     }
-    const stays = new Set([...kept].flatMap(({ indexes }) => indexes));
+    const stays = units.map((unit) => kept.has(unit));
     return {
-      kept: messages.filter((_, index) => stays.has(index)),
-      removed: messages.filter((_, index) => !stays.has(index)),
-      keptIndexes: [...stays].sort((a, b) => a - b),
+      kept: messages.filter((_, index) => stays[index]),
+      removed: messages.filter((_, index) => !stays[index]),
+      keptIndexes: [...messages.keys()].filter((index) => stays[index]),
     };
   },
 } as const;
 
 function requiredUnits(units: readonly MessageUnit[], messages: readonly ContextMessage[]): Set<MessageUnit> {
   const required = new Set(units.filter(({ kind }) => kind === "system"));
-  const unitAt = new Map(units.flatMap((unit) => unit.indexes.map((index) => [index, unit] as const)));
-  const require = (index: number) => {
-    const unit = unitAt.get(index);
-    if (unit && unit.kind !== "orphan") required.add(unit);
+  const newest = (count: number, isWanted: (message: ContextMessage) => boolean) => {
+    const found = units.filter((unit, index) => unit.kind !== "orphan" && isWanted(messages[index]!));
+    for (const unit of found.slice(-count)) required.add(unit);
   };
-  require(messages.findLastIndex(({ role }) => role === "user"));
-  require(messages.findLastIndex((message) => message.role === "assistant" && !isFailedAnswer(message)));
-  let tools = 0;
-  for (let index = messages.length - 1; index >= 0 && tools < RECENT_TOOL_MESSAGES; index--) {
-    if (messages[index]!.role !== "toolResult" || unitAt.get(index)?.kind === "orphan") continue;
-    require(index);
-    tools++;
-  }
+  newest(1, ({ role }) => role === "user");
+  newest(1, (message) => message.role === "assistant" && !isFailedAnswer(message));
+  newest(RECENT_TOOL_MESSAGES, ({ role }) => role === "toolResult");
   return required;
 }

@@ -8,6 +8,7 @@ import {
   messageText,
   pathMarks,
   pathRows,
+  type ToolCallBlock,
   type ToolDefinition,
   toolCalls,
 } from "@espalier/session-tree";
@@ -104,16 +105,14 @@ function* descendingFrom(from: number): Generator<number> {
 function contentOf(entry: Entry): { role: string; text: string } | undefined {
   const messages = messagesOf(entry);
   const text = messages
-    .flatMap((message) => [
-      messageText(message),
-      ...toolCalls(message).map(
-        ({ name, arguments: given }) => `${fieldText(name)}(${fieldText(given ?? {})})`,
-      ),
-    ])
+    .flatMap((message) => [messageText(message), ...toolCalls(message).map(callText)])
     .filter((part) => part !== "")
     .join("\n");
   return messages[0] && text !== "" ? { role: messages[0].role, text } : undefined;
 }
+
+const callText = ({ name, arguments: given }: ToolCallBlock): string =>
+  `${fieldText(name)}(${fieldText(given ?? {})})`;
 
 // Constants, because a bundler keeps what is taken out of an object, even for a page that never uses the tool.
 const name = "query_history";
@@ -164,10 +163,9 @@ export function runQueryHistory(session: ReadableSession, input: unknown): strin
     const most = Math.floor(MOST_CHARACTERS / hits.length);
     return hits
       .map(({ entryId, role, text, timestamp, covered, onPath }) => {
-        const marks = [covered ? "covered by a summary" : "", onPath ? "" : "on another branch"].filter(
-          Boolean,
-        );
-        return `[${entryId}] ${role}, ${timestamp}${marks.length > 0 ? ` (${marks.join(", ")})` : ""}\n${cutText(text, most, "head-tail")}`;
+        const marks = [covered && "covered by a summary", !onPath && "on another branch"].filter(Boolean);
+        const shown = marks.length > 0 ? ` (${marks.join(", ")})` : "";
+        return `[${entryId}] ${role}, ${timestamp}${shown}\n${cutText(text, most, "head-tail")}`;
       })
       .join("\n\n");
   } catch (error) {

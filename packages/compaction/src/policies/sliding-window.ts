@@ -92,14 +92,14 @@ export function slidingWindowState(session: ConsolidatedSession): SlidingWindowS
 function consolidationOf({ path, messagesAbove }: Pick<PolicySituation, "path" | "messagesAbove">) {
   const { previous } = readSpan(path);
   if (!previous) return { messages: 0, at: null, from: 0 };
-  const kept = path.findIndex(({ id }) => id === previous.firstKeptEntryId);
-  const from = Math.max(0, kept);
+  const from = Math.max(
+    0,
+    path.findIndex(({ id }) => id === previous.firstKeptEntryId),
+  );
   const recorded = (previous.details as { lastConsolidated?: unknown } | undefined)?.lastConsolidated;
-  const messages =
-    typeof recorded === "number"
-      ? recorded
-      : // A compaction of another policy, or of Pi, summarized the entries above the first kept one.
-        (messagesAbove?.() ?? 0) + countMessages(path.slice(0, from));
+  // A compaction of another policy, or of Pi, summarized the entries above the first kept one.
+  const countAbove = () => (messagesAbove?.() ?? 0) + countMessages(path.slice(0, from));
+  const messages = typeof recorded === "number" ? recorded : countAbove();
   return { messages, at: consolidatedAt(previous), from };
 }
 
