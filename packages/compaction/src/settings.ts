@@ -95,14 +95,15 @@ export function defaultsOf<Table extends SettingsTable>(table: Table): SettingsO
 }
 
 /**
- * Returns the settings with defaults filled in. Throws EspalierError `settings` for the first one that is not a whole
- * number or is out of its range; undefined is accepted.
+ * Returns the settings with defaults filled in, also for undefined. Throws EspalierError `settings` for the first one
+ * that is not a whole number or is out of its range.
  */
 export function checkSettings<Table extends SettingsTable>(
   table: Table,
   settings: Partial<SettingsOf<Table>> = {},
 ): SettingsOf<Table> {
-  const all = { ...defaultsOf(table), ...settings };
+  const given = Object.entries(settings).filter(([, value]) => value !== undefined);
+  const all: SettingsOf<Table> = { ...defaultsOf(table), ...Object.fromEntries(given) };
   for (const [key, { least, most = Number.POSITIVE_INFINITY }] of Object.entries(table)) {
     const value: unknown = all[key];
     if (value === undefined) continue;

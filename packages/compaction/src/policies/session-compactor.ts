@@ -73,8 +73,8 @@ export class SessionCompactor {
   }
 
   /**
-   * Compacts if the history reaches a level and a message may be removed. After an error, which is logged and
-   * published, the history is unchanged. An abort is thrown.
+   * Compacts if the history reaches a level, and the messages that may be removed are larger than a summary. After an
+   * error, which is logged and published, the history is unchanged. An abort is thrown.
    */
   async maybeCompact(
     sessionId: string,
@@ -83,23 +83,17 @@ export class SessionCompactor {
   ): Promise<CompactionResult> {
     const tokensBefore = TokenCounter.request(history, systemPrompt);
     const level = CompactionTrigger.checkLevel(tokensBefore, this.#settings);
-    const unchanged = {
-      performed: false,
-      level,
-      tokensBefore,
-      tokensAfter: tokensBefore,
-      messagesRemoved: 0,
-      messages: [...history],
-    };
+    const counts = { tokensBefore, tokensAfter: tokensBefore, messagesRemoved: 0 };
+    const unchanged = { performed: false, level, ...counts, messages: [...history] };
     if (level === "NONE" || this.#options.autoCompact === false) return unchanged;
     const target = pruneTarget(level, this.#settings);
     const room = Math.min(LARGEST_SUMMARY, Math.floor(target * SUMMARY_SHARE));
     const overhead = tokensBefore - TokenCounter.messages(history);
     const { kept, removed } = HistoryPruner.prune(history, target - overhead - room);
-    if (removed.length === 0) return unchanged;
-    this.events.publish(EventType.PROGRESS_UPDATE, {
-      message: progressMessage(tokensBefore / this.#settings.maxContextTokens),
-    });
+    // A summary of so few messages would not be smaller than they are.
+    if (TokenCounter.messages(removed) <= room) return unchanged;
+    const message = progressMessage(tokensBefore / this.#settings.maxContextTokens);
+    this.events.publish(EventType.PROGRESS_UPDATE, { message });
     try {
       const summary = await SummaryGenerator.generate(removed, {
         summarizer: this.#summarizer,
@@ -107,8 +101,10 @@ export class SessionCompactor {
         ...(this.#options.signal ? { signal: this.#options.signal } : {}),
       });
       const messages = withSummary(summary, kept, tokensBefore);
-      await this.#sessionManager?.compactSession(sessionId, messages, summary);
       const tokensAfter = TokenCounter.request(messages, systemPrompt);
+      if (tokensAfter >= tokensBefore)
+        throw new Error("its summary is not smaller than the messages; retry or choose another summarizer.");
+      await this.#sessionManager?.compactSession(sessionId, messages, summary);
       const data = { tokensBefore, tokensAfter, messagesRemoved: removed.length };
       this.events.publish(EventType.STATE_CHANGED, { name: "session.compaction", data });
       return { performed: true, level, ...data, messages };
@@ -123,15 +119,10 @@ export class SessionCompactor {
   }
 }
 
-function withSummary(
-  summary: string,
-  kept: readonly ContextMessage[],
-  tokensBefore: number,
-): ContextMessage[] {
+function withSummary(summary: string, kept: readonly ContextMessage[], tokensBefore: number) {
   const first = kept.findIndex(({ role }) => role !== "system");
-  const at = first < 0 ? kept.length : first;
   const said: ContextMessage = { role: "compactionSummary", summary, tokensBefore, timestamp: Date.now() };
-  return kept.toSpliced(at, 0, said);
+  return kept.toSpliced(first < 0 ? kept.length : first, 0, said);
 }
 
 /** Summarizer and limits of a summary. */

@@ -31,6 +31,14 @@ test("the defaults are those of the document", () => {
   expect(DEFAULT_MESSAGE_COUNT_SETTINGS).toEqual({ maxMessages: 50, keepLast: 10 });
 });
 
+test("a setting that is undefined has its default", () => {
+  const policy = messageCount({ maxMessages: undefined, keepLast: undefined } as object);
+  expect([50, 51].map((count) => policy.judge(situationAt(pathOf(talk(count)))))).toEqual([
+    undefined,
+    "policy",
+  ]);
+});
+
 test("maxMessages must be above keepLast, and the error names both", () => {
   expect(() => messageCount({ maxMessages: 10 })).toThrow(EspalierError);
   expect(() => messageCount({ maxMessages: 10, keepLast: 10 })).toThrow(/keepLast.*maxMessages/);

@@ -376,6 +376,23 @@ describe("a plain history", () => {
     expect(await it.maybeCompact("s", history, "")).toMatchObject({ performed: false });
   });
 
+  test("is unchanged, without a request, if a summary would not be smaller than the messages to remove", async () => {
+    const { it, summarizer, told } = compactor("never");
+    const large = [user("hi"), answer("ok"), says(9_000)];
+    expect(await it.maybeCompact("s", large, "")).toMatchObject({ performed: false, messages: large });
+    expect([summarizer.requests, told]).toEqual([[], []]);
+  });
+
+  test("is unchanged, and the failure is reported, if its summary is not smaller than the messages", async () => {
+    const { it, errors, kept } = compactor(words(6_000));
+    const outcome = await it.maybeCompact("s1", history, "");
+    expect(outcome).toMatchObject({ performed: false, messages: history });
+    expect(errors).toEqual([
+      expect.stringContaining("s1 was not compacted, and is unchanged: its summary is not"),
+    ]);
+    expect(kept).toEqual([]);
+  });
+
   test("is unchanged with autoCompact off", async () => {
     const { it, summarizer } = compactor("never", { autoCompact: false });
     expect(await it.maybeCompact("s", history, "")).toMatchObject({ performed: false, level: "WARNING" });
