@@ -97,24 +97,21 @@ export async function generateBranchSummary(
     purpose,
     instructions: replaceInstructions ?? BRANCH_SUMMARY_PROMPT,
     sections: replaceInstructions === undefined ? BRANCH_SECTIONS : [],
-    maxOutputTokens: Math.min(
-      Math.max(SMALLEST_LIMIT, Math.floor(reserveTokens * SUMMARY_SHARE)),
-      Math.floor(contextWindow / 4),
+    maxOutputTokens: Math.floor(
+      Math.min(Math.max(SMALLEST_LIMIT, reserveTokens * SUMMARY_SHARE), contextWindow / 4),
     ),
   });
   const lists = fileLists(prepared.fileOps);
   const files = formatFileLists(lists, Math.floor(contextWindow / 8));
   const usage = billOf(answer);
   return {
-    summary: [answer.text.replace(BLOCK_TAG, "&lt;"), block, files]
-      .filter((part) => part !== "")
-      .join("\n\n"),
+    summary: [answer.text.replace(BLOCK_TAG, "&lt;"), block, files].filter(Boolean).join("\n\n"),
     ...lists,
-    ...(usage ? { usage } : {}),
+    ...(usage && { usage }),
     source: answer.source ?? ask.summarizer.name,
     model: answer.model,
-    ...(answer.missingSections ? { missingSections: answer.missingSections } : {}),
-    ...(answer.omitted ? { omitted: answer.omitted } : {}),
+    ...(answer.missingSections && { missingSections: answer.missingSections }),
+    ...(answer.omitted && { omitted: answer.omitted }),
     sources: prepared.sources,
     dropped: prepared.dropped,
   };
@@ -209,12 +206,10 @@ export function prepareBranchEntries(
 ) {
   const whole = originalMessages(entries);
   const fileOps = filesOf(entries, whole, tools);
-  const taken = newestWithin(whole, tokenBudget);
+  let told = newestWithin(whole, tokenBudget);
   // The newest compaction on the branch covers the messages that do not fit, and those that it removed from the middle.
-  const told =
-    taken.dropped.length === 0 && !hasRemovals(entries)
-      ? taken
-      : newestWithin(messagesRead(entries), tokenBudget);
+  if (told.dropped.length > 0 || hasRemovals(entries))
+    told = newestWithin(messagesRead(entries), tokenBudget);
   return {
     /** The newest messages that fit, oldest first. */
     messages: told.taken.map(({ message }) => message),
@@ -268,14 +263,10 @@ function filesOf(
   tools: readonly FileTool[],
 ): FileOps {
   const fileOps = newFileOps();
-  for (const entry of entries) {
+  for (const entry of entries)
     if (branchSummary.is(entry) || compaction.is(entry)) recordedFiles(entry, fileOps);
-  }
-  return collectFileOps(
-    said.map(({ message }) => message),
-    tools,
-    fileOps,
-  );
+  const messages = said.map(({ message }) => message);
+  return collectFileOps(messages, tools, fileOps);
 }
 
 interface EntryMessage {

@@ -152,13 +152,11 @@ export function summaryPrompt(request: SummaryRequest): SummaryPrompt {
 /** Returns the task of a request, without the transcript: previous summary, instructions, the user's focus. */
 export function summaryTask(request: SummaryRequest): string[] {
   const { previousSummary, instructions, customInstructions } = request;
-  const parts: string[] = [];
-  if (previousSummary) {
-    parts.push(`<previous-summary>\n${escapeText(previousSummary)}\n</previous-summary>`);
-  }
-  parts.push(instructions);
-  if (customInstructions) parts.push(`The user wants the summary to focus on this:\n${customInstructions}`);
-  return parts;
+  return [
+    ...(previousSummary ? [`<previous-summary>\n${escapeText(previousSummary)}\n</previous-summary>`] : []),
+    instructions,
+    ...(customInstructions ? [`The user wants the summary to focus on this:\n${customInstructions}`] : []),
+  ];
 }
 
 /** Returns the total usage of an answer, including the failed attempts before it; undefined when none was reported. */
@@ -235,23 +233,20 @@ export function describeOmission(
   dropped: ReadonlySet<number>,
   toolResultLimit: number,
 ): SummaryOmission {
-  const omission: SummaryOmission = {
+  const shown = placed.filter(({ index }) => !dropped.has(index));
+  return {
     // Recorded in a log: JSON has no Infinity.
     toolResultLimit: Number.isFinite(toolResultLimit) ? toolResultLimit : null,
-    shortened: [],
-    media: [],
-    dropped: [],
+    shortened: shown
+      .filter(({ leftOut }) => leftOut > 0)
+      .map(({ index, leftOut }) => ({ message: index, characters: leftOut })),
+    media: shown
+      .filter(({ media }) => media > 0)
+      .map(({ index, media }) => ({ message: index, count: media })),
+    dropped: placed.map(({ index }) => index).filter((index) => dropped.has(index)),
     chunks: [],
     summaryCharacters: 0,
   };
-  for (const { index, leftOut, media } of placed) {
-    if (dropped.has(index)) omission.dropped.push(index);
-    else {
-      if (leftOut > 0) omission.shortened.push({ message: index, characters: leftOut });
-      if (media > 0) omission.media.push({ message: index, count: media });
-    }
-  }
-  return omission;
 }
 
 /**

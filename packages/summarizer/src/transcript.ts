@@ -39,13 +39,8 @@ export function renderTranscript(
 
 /** Joins rendered messages to a transcript; `note` is an additional line at the beginning. */
 export function joinTranscript(rendered: readonly Pick<RenderedMessage, "text">[], note?: string): string {
-  const texts = rendered.flatMap(({ text }) => (text === "" ? [] : [text]));
-  return [
-    "<transcript>",
-    ...(note === undefined ? [] : [`<note>${note}</note>`]),
-    ...texts,
-    "</transcript>",
-  ].join("\n");
+  const lines = [note && `<note>${note}</note>`, ...rendered.map(({ text }) => text)];
+  return ["<transcript>", ...lines.filter(Boolean), "</transcript>"].join("\n");
 }
 
 /** Limits of a rendered message, in characters. */
@@ -82,13 +77,10 @@ export function renderMessage(
     leftOut += shown.leftOut;
     return shown.text;
   };
+  const isOutput = message.role === "toolResult" || message.role === "bashExecution";
   const addText = (text: unknown) => {
     if (typeof text !== "string" || text === "") return;
-    const shown =
-      message.role === "toolResult" || message.role === "bashExecution"
-        ? within(text, toolResultLimit)
-        : within(text, textLimit, "head-tail");
-    lines.push(escapeText(shown));
+    lines.push(escapeText(isOutput ? within(text, toolResultLimit) : within(text, textLimit, "head-tail")));
   };
   const addCall = ({ name, arguments: given }: ToolCallBlock) => {
     const pairs =
@@ -98,8 +90,8 @@ export function renderMessage(
   };
   const isFailed = isFailedAnswer(message);
   if (message.role === "bashExecution") {
-    if (!message.excludeFromContext)
-      for (const text of [`$ ${message.command ?? ""}`, message.output]) addText(text);
+    if (message.excludeFromContext) return { text: "", leftOut, media };
+    for (const text of [`$ ${message.command ?? ""}`, message.output]) addText(text);
   } else if (message.role !== "system")
     for (const block of contentBlocks(message)) {
       if (block.type === "text") addText(block.text);
@@ -128,9 +120,8 @@ function attributes(message: ContextMessage): string {
     if (message.cancelled === true) found["cancelled"] = "yes";
   }
   return Object.entries(found)
-    .flatMap(([name, value]) =>
-      value === undefined ? [] : [` ${name}="${escapeAttribute(fieldText(value))}"`],
-    )
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => ` ${name}="${escapeAttribute(fieldText(value))}"`)
     .join("");
 }
 
