@@ -98,9 +98,10 @@ export function archivedRows(
   leafId: string | null = leafOfSession,
 ): ArchivedRows {
   const leafRow = leafId === null ? -1 : tree.row(leafId);
-  const path = new Path(tree, leafRow);
-  const [newest] = path.compactions();
-  const { compactionRow, firstKeptRow } = newest ?? { compactionRow: -1, firstKeptRow: -1 };
+  const path = pathTo(tree, leafRow);
+  const [newest] = changesOn(path, "firstKept");
+  if (!newest) return { compactionRow: -1, count: 0, has: () => false };
+  const { row: compactionRow, target: firstKeptRow } = newest;
   // Entries that a user hid are in no summary.
   const leftOut = rowsLeftOut(path, firstKeptRow, compactionRow, (edit) => !isMadeByUser(edit));
   const archived = new Uint8Array(compactionRow + 1);
@@ -119,7 +120,7 @@ export function archivedRows(
  * @throws EspalierError `unknown-entry`
  */
 export function rowsHidden({ tree, leafId }: ReadableSession): ReadonlySet<number> {
-  return rowsLeftOut(new Path(tree, leafId === null ? -1 : tree.row(leafId)), 0, tree.length, () => true);
+  return rowsLeftOut(pathTo(tree, leafId === null ? -1 : tree.row(leafId)), 0, tree.length, () => true);
 }
 
 /** An edit of an entry above it: the fields that replace the entry's message, or null to leave the entry out. */
@@ -157,41 +158,31 @@ export interface ArchivedRows {
   has(row: number): boolean;
 }
 
-/** The path that ends at a row, and its entries that change the context of entries above them. */
-class Path {
-  readonly tree: Tree;
-  /** Rows of compactions and edits, newest first. */
-  readonly changing: Int32Array;
-  readonly #isOn: Uint8Array;
+/** The path that ends at a row: its rows of compactions and edits, newest first, and a mark for each row on it. */
+const pathTo = (tree: Tree, leafRow: number) => ({
+  tree,
+  changing: pathRowsOf(tree, leafRow, ({ firstKept, edit }) => Boolean(firstKept ?? edit)).reverse(),
+  isOn: pathMarks(tree, leafRow),
+});
 
-  constructor(tree: Tree, leafRow: number) {
-    this.tree = tree;
-    this.changing = pathRowsOf(tree, leafRow, ({ firstKept, edit }) => Boolean(firstKept ?? edit)).reverse();
-    this.#isOn = pathMarks(tree, leafRow);
-  }
-
-  /**
-   * Returns the nearest row above `row` on the path that has this id; -1 when there is none. In a damaged log several
-   * entries can have the same id, on other branches too.
-   */
-  rowAbove(id: string, row: number): number {
-    const { index } = this.tree;
-    let above = index.rowAbove(id, row);
-    while (above >= 0 && this.#isOn[above] !== 1) above = index.rowAbove(id, above);
-    return above;
-  }
-
-  /** Compactions that name an entry above them or themselves, newest first. */
-  *compactions(): Generator<{ entry: Entry; compactionRow: number; firstKeptRow: number }> {
-    for (const row of this.changing) {
-      const kind = this.tree.kindAt(row);
-      if (!kind.firstKept) continue;
-      const entry = this.tree.entryAt(row);
-      if (kind.problem?.(entry)) continue;
-      const firstKept = kind.firstKept(entry);
-      const firstKeptRow = firstKept === entry.id ? row : this.rowAbove(firstKept, row);
-      if (firstKeptRow >= 0) yield { entry, compactionRow: row, firstKeptRow };
-    }
+/**
+ * Yields the compactions or the edits of a path that name an entry above them (a compaction also itself), newest first,
+ * as far as the row `above`; `target` is the row of the named entry.
+ */
+function* changesOn(path: ReturnType<typeof pathTo>, sort: "firstKept" | "edit", above = -1) {
+  const { tree, changing, isOn } = path;
+  for (const row of changing) {
+    if (row <= above) return;
+    const kind = tree.kindAt(row);
+    if (!kind[sort]) continue;
+    const entry = tree.entryAt(row);
+    if (kind.problem?.(entry)) continue;
+    const edit = kind.edit?.(entry);
+    const named = edit?.targetId ?? kind.firstKept!(entry);
+    let target = !edit && named === entry.id ? row : tree.index.rowAbove(named, row);
+    // In a damaged log several entries can have the same id, on other branches too.
+    while (target >= 0 && isOn[target] !== 1) target = tree.index.rowAbove(named, target);
+    if (target >= 0) yield { entry, row, target, replacement: edit?.replacement };
   }
 }
 
@@ -200,22 +191,15 @@ export const isMadeByUser = (edit: Entry): boolean => contextEdit.is(edit) && ed
 
 /** Returns the rows between two rows whose messages are left out by their newest edit that counts. */
 function rowsLeftOut(
-  path: Path,
+  path: ReturnType<typeof pathTo>,
   from: number,
   to: number,
   counts: (edit: Entry) => boolean,
 ): ReadonlySet<number> {
   const leftOut = new Set<number>();
   const edited = new Set<number>();
-  for (const row of path.changing) {
-    // An edit never targets a later entry.
-    if (row <= from || to < 0) break;
-    const kind = path.tree.kindAt(row);
-    if (!kind.edit) continue;
-    const entry = path.tree.entryAt(row);
-    if (kind.problem?.(entry)) continue;
-    const { targetId, replacement } = kind.edit(entry);
-    const target = path.rowAbove(targetId, row);
+  // An edit never targets a later entry.
+  for (const { entry, target, replacement } of changesOn(path, "edit", from)) {
     if (target < from || target >= to || edited.has(target)) continue;
     edited.add(target);
     if (replacement === null && counts(entry) && hasMessages(path.tree, target)) leftOut.add(target);
@@ -276,10 +260,10 @@ export function sessionSummaries(
   const { tree } = session;
   const leafRow = leafId === null ? -1 : tree.row(leafId);
   const summaries: SessionSummary[] = [];
-  for (const { entry, firstKeptRow } of new Path(tree, leafRow).compactions()) {
+  for (const { entry, target } of changesOn(pathTo(tree, leafRow), "firstKept")) {
     if (!compaction.is(entry)) continue;
     const recorded = recordedSummary(entry);
-    summaries.unshift(recorded ?? summaryOfAll(tree, leafRow, entry, firstKeptRow));
+    summaries.unshift(recorded ?? summaryOfAll(tree, leafRow, entry, target));
     if (!recorded) break;
   }
   return summaries;
