@@ -161,16 +161,18 @@ export function recordedFiles(
 const texts = (value: unknown): string[] =>
   Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
 
-const HEADER = /^[ \t]*\*\*\* (Add|Update|Delete) File: (.+?)[ \t]*\r?$/gm;
-const MOVE = /^[ \t]*\*\*\* Move to: (.+?)[ \t]*\r?$/gm;
-const DIFF_FILES = /^--- (?:a\/)?([^\t\r\n]+).*\r?\n\+\+\+ (?:b\/)?([^\t\r\n]+)/gm;
+// Linear in a long line: no part of a pattern can give back what another part takes.
+const HEADER = /^[ \t]*\*\*\* (Add|Update|Delete) File:[ \t]+(\S.*)$/gm;
+const MOVE = /^[ \t]*\*\*\* Move to:[ \t]+(\S.*)$/gm;
+const DIFF_FILES = /^--- (?:a\/)?([^\t\r\n]+)(?:\t.*)?\r?\n\+\+\+ (?:b\/)?([^\t\r\n]+)/gm;
 
 /** Returns the files that a patch touches: in the form with `*** Update File:` headers, or a unified diff. */
 export function patchedFiles(patch: string): TouchedFiles {
   const written: string[] = [];
   const edited: string[] = [];
-  for (const [, kind, path] of patch.matchAll(HEADER)) (kind === "Add" ? written : edited).push(path!);
-  for (const [, path] of patch.matchAll(MOVE)) written.push(path!);
+  for (const [, kind, path] of patch.matchAll(HEADER))
+    (kind === "Add" ? written : edited).push(path!.trimEnd());
+  for (const [, path] of patch.matchAll(MOVE)) written.push(path!.trimEnd());
   for (const [, before, after] of patch.matchAll(DIFF_FILES)) {
     if (before === "/dev/null") written.push(after!);
     else edited.push(after === "/dev/null" ? before! : after!);

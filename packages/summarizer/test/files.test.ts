@@ -119,6 +119,12 @@ describe("collectFileOps", () => {
 });
 
 describe("patchedFiles", () => {
+  it("reads a line of many blanks in linear time", () => {
+    const blanks = " ".repeat(50_000);
+    const patch = `*** Add File: a.ts${blanks}\r\n*** Move to: b${blanks}c\n--- a/${blanks}d`;
+    expect(patchedFiles(patch)).toEqual({ written: ["a.ts", `b${blanks}c`], edited: [] });
+  });
+
   it("reads the headers of both patch formats", () => {
     const patch =
       "*** Add File: new.ts\n*** Update File: old.ts\n*** Move to: moved.ts\n*** Delete File: gone.ts";
