@@ -371,7 +371,7 @@ function readLiteral(code: string, start: number, values: ReadonlyMap<string, un
   };
 
   function read(depth: number): unknown {
-    take(/(?:\s|\/\/[^\n]*\n|\/\*[^*]*\*\/)*/y);
+    take(/(?:\s|\/\/[^\n]*|\/\*[^*]*\*\/)*/y);
     if (/["'`]/.test(code.charAt(at))) return readText();
     if (depth >= DEEPEST) return undefined;
     if (code[at] === "{") return readObject(depth + 1);

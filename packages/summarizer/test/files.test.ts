@@ -77,7 +77,8 @@ describe("collectFileOps", () => {
     const input = "await tools.write_file({path: 'a'})";
     expect(listsOf([call("note", { input })]).modifiedFiles).toEqual([]);
     const never = ["tools.a({a:".repeat(20_000), `tools.a(${"[".repeat(100_000)}`];
-    for (const hostile of [...never, `${"const a=[x ".repeat(20_000)} tools.a(`])
+    never.push(...["const a=[x ", "const a=// "].map((start) => `${start.repeat(20_000)} tools.a(`));
+    for (const hostile of never)
       expect(listsOf([call("exec", { input: hostile })]).modifiedFiles).toEqual([]);
     const pieces = "'*** Add File: a\\n' + ".repeat(20_000);
     expect(listsOf([call("exec", { input: `tools.apply_patch(${pieces}'')` })]).modifiedFiles).toEqual(["a"]);
