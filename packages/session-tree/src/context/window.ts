@@ -101,8 +101,14 @@ export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
     const isLegible = terminated && scanner.isLegible;
     const kind = isLegible ? entryKinds[kindIn(block, scan.typeStart, scan.typeEnd)] : undefined;
     // Most lines are not needed, in a search for a setting far up the path.
-    if (isOnPath && kind && !builder.needs(kind.type))
-      return follow(scan.parentStart < 0 ? null : block.slice(scan.parentStart, scan.parentEnd));
+    if (isOnPath && kind && !builder.needs(kind.type)) {
+      if (scan.parentStart < 0) return follow(null);
+      const length = scan.parentEnd - scan.parentStart;
+      // Most ids have the same length, so the array of the id before is used again.
+      const id = wanted instanceof Uint8Array && wanted.length === length ? wanted : new Uint8Array(length);
+      for (let at = 0; at < length; at++) id[at] = block[scan.parentStart + at]!;
+      return follow(id);
+    }
     const parts = readLineParts(block.subarray(start, end));
     if (parts.length > 1) {
       // Only entries can be on a path.
@@ -189,7 +195,9 @@ export class PathWindowBuilder {
 
   /** Returns whether the next entry up the path, which has this type, has to be passed to {@link take}. */
   needs(type: string): boolean {
-    return !this.#closed || (NAMED.get(type)?.some((setting) => this.#unknown.has(setting)) ?? false);
+    if (!this.#closed) return true;
+    for (const setting of NAMED.get(type) ?? []) if (this.#unknown.has(setting)) return true;
+    return false;
   }
 
   /** Returns the collected window, which ends at `leafId`. Call it once. */

@@ -41,28 +41,60 @@ const RECORD = Symbol("record");
 const END = Symbol("end");
 
 /**
- * Gives `take` the primitives that decide a value's JSON text, in order, until it returns false: two values with the
- * same tokens have the same text. A later change of the value does not change its tokens. A part that is not plain JSON
- * has a unique token. Returns false when `take` did.
+ * Adds the primitives that decide a value's JSON text, in order: two values with the same tokens have the same text. A
+ * later change of the value does not change its tokens. A part that is not plain JSON gets a unique token.
  */
-function everyToken(value: unknown, take: (token: unknown) => boolean): boolean {
-  if (typeof value === "function" || (typeof value === "object" && value !== null && !isPlain(value)))
-    return take(Symbol("no plain JSON"));
-  if (typeof value !== "object" || value === null) return take(value);
-  if (!take(Array.isArray(value) ? LIST : RECORD)) return false;
-  if (Array.isArray(value)) {
-    for (const item of value) if (!everyToken(item, take)) return false;
-  } else {
-    for (const key of Object.keys(value))
-      if (!take(key) || !everyToken((value as Record<string, unknown>)[key], take)) return false;
-  }
-  return take(END);
+function addTokens(value: unknown, tokens: unknown[]): void {
+  const shape = shapeOf(value);
+  if (shape === undefined) {
+    tokens.push(Symbol("no plain JSON"));
+  } else if (shape === LIST) {
+    tokens.push(LIST);
+    for (const item of value as unknown[]) addTokens(item, tokens);
+    tokens.push(END);
+  } else if (shape === RECORD) {
+    tokens.push(RECORD);
+    for (const [key, item] of Object.entries(value as object)) {
+      tokens.push(key);
+      addTokens(item, tokens);
+    }
+    tokens.push(END);
+  } else tokens.push(value);
 }
 
-/** Returns whether a value is a list or a record without a JSON text of its own. */
-const isPlain = (value: object): boolean =>
-  typeof (value as { toJSON?: unknown }).toJSON !== "function" &&
-  (Array.isArray(value) || isPlainObject(value));
+/**
+ * Returns the end of a value's tokens that begin at `at`; -1 when the tokens there belong to another value. Does not
+ * allocate memory, because most values are unchanged.
+ */
+function endOf(value: unknown, tokens: readonly unknown[], at: number): number {
+  const shape = shapeOf(value);
+  if (shape === undefined) return -1;
+  if (shape === null) return tokens[at] === value ? at + 1 : -1;
+  if (tokens[at] !== shape) return -1;
+  let end = at + 1;
+  if (shape === LIST) {
+    for (const item of value as unknown[]) {
+      end = endOf(item, tokens, end);
+      if (end < 0) return -1;
+    }
+  } else {
+    const record = value as Record<string, unknown>;
+    for (const key of Object.keys(record)) {
+      end = tokens[end] === key ? endOf(record[key], tokens, end + 1) : -1;
+      if (end < 0) return -1;
+    }
+  }
+  return tokens[end] === END ? end + 1 : -1;
+}
+
+/** Returns the kind of a value: list, record, or null for a primitive. Undefined for a value with a JSON text of its own. */
+function shapeOf(value: unknown): typeof LIST | typeof RECORD | null | undefined {
+  if (typeof value === "function") return undefined;
+  if (typeof value !== "object" || value === null) return null;
+  if (typeof (value as { toJSON?: unknown }).toJSON === "function") return undefined;
+  if (Array.isArray(value)) return LIST;
+  return isPlainObject(value) ? RECORD : undefined;
+}
 
 /** Tokens and bytes of one list element, as last written. */
 interface Written {
@@ -112,11 +144,9 @@ export class RequestWriter {
 }
 
 function written(item: unknown, before: Written | undefined): Written {
-  let at = 0;
-  if (before && everyToken(item, (token) => before.tokens[at++] === token) && at === before.tokens.length)
-    return before;
+  if (before && endOf(item, before.tokens, 0) === before.tokens.length) return before;
   const tokens: unknown[] = [];
-  everyToken(item, (token) => tokens.push(token) > 0);
+  addTokens(item, tokens);
   // In a list, JSON writes null for a value without a JSON text.
   return { tokens, bytes: encoder.encode(JSON.stringify(item) ?? "null") };
 }

@@ -128,16 +128,16 @@ export function heal(
   return turns;
 }
 
-/** Adds blocks to the last turn if it has this role, and in a new turn otherwise. */
-function extend(turns: Turn[], role: Turn["role"], blocks: readonly (UserBlock | AnswerBlock)[]): void {
+/** Adds blocks to the last turn if it has this role, and in a new turn, which keeps the array, otherwise. */
+function extend(turns: Turn[], role: Turn["role"], blocks: (UserBlock | AnswerBlock)[]): void {
   if (blocks.length === 0) return;
-  let turn = turns.at(-1);
-  if (turn?.role !== role) {
-    turn = role === "user" ? { role, results: [], content: [] } : { role, content: [] };
-    turns.push(turn);
-  }
+  const turn = turns.at(-1);
   // Without spreading, because a list of blocks can be longer than the call stack allows.
-  for (const block of blocks) (turn.content as (typeof block)[]).push(block);
+  if (turn?.role === role) for (const block of blocks) (turn.content as (typeof block)[]).push(block);
+  else
+    turns.push(
+      (role === "user" ? { role, results: [], content: blocks } : { role, content: blocks }) as Turn,
+    );
 }
 
 /**
