@@ -50,6 +50,9 @@ export interface SessionCompactorOptions {
 const SUMMARY_SHARE = 0.25;
 const LARGEST_SUMMARY = 2_000;
 
+/** Smallest share of the limit whose removal is worth a request; the summary of fewer tokens would hardly be smaller. */
+const LEAST_SHARE = 0.01;
+
 /** Checks a plain history before each request; prunes and summarizes it when it reaches a level (origins 004). */
 export class SessionCompactor {
   /** Bus for progress and results. */
@@ -73,8 +76,9 @@ export class SessionCompactor {
   }
 
   /**
-   * Compacts if the history reaches a level, and the messages that may be removed are larger than a summary. After an
-   * error, which is logged and published, the history is unchanged. An abort is thrown.
+   * Compacts if the history reaches a level, and the messages that may be removed have at least 1 % of its limit. After
+   * an error, or a summary that is not smaller, the history is unchanged; both are logged and published. An abort is
+   * thrown.
    */
   async maybeCompact(
     sessionId: string,
@@ -90,8 +94,7 @@ export class SessionCompactor {
     const room = Math.min(LARGEST_SUMMARY, Math.floor(target * SUMMARY_SHARE));
     const overhead = tokensBefore - TokenCounter.messages(history);
     const { kept, removed } = HistoryPruner.prune(history, target - overhead - room);
-    // A summary of so few messages would not be smaller than they are.
-    if (TokenCounter.messages(removed) <= room) return unchanged;
+    if (TokenCounter.messages(removed) < this.#settings.maxContextTokens * LEAST_SHARE) return unchanged;
     const message = progressMessage(tokensBefore / this.#settings.maxContextTokens);
     this.events.publish(EventType.PROGRESS_UPDATE, { message });
     try {

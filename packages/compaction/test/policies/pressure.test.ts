@@ -376,11 +376,19 @@ describe("a plain history", () => {
     expect(await it.maybeCompact("s", history, "")).toMatchObject({ performed: false });
   });
 
-  test("is unchanged, without a request, if a summary would not be smaller than the messages to remove", async () => {
+  test("is unchanged, without a request, if less than 1 % of the limit may go", async () => {
     const { it, summarizer, told } = compactor("never");
     const large = [user("hi"), answer("ok"), says(9_000)];
     expect(await it.maybeCompact("s", large, "")).toMatchObject({ performed: false, messages: large });
     expect([summarizer.requests, told]).toEqual([[], []]);
+  });
+
+  test("is compacted if only a few messages may go, and a short summary of them is smaller", async () => {
+    const { it } = compactor(words(20));
+    const large = [says(1_000), answer(words(100)), says(6_500)];
+    const outcome = await it.maybeCompact("s", large, "");
+    expect(outcome).toMatchObject({ performed: true, level: "CRITICAL", messagesRemoved: 1 });
+    expect(outcome.tokensAfter).toBeLessThan(outcome.tokensBefore - 900);
   });
 
   test("is unchanged, and the failure is reported, if its summary is not smaller than the messages", async () => {
